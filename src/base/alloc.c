@@ -1,0 +1,102 @@
+#include "base/alloc.h"
+
+#include "base/size.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local uint64_t n_allocs;
+
+enum { ARENA_BLOCK = 64 * 1024 };
+
+struct ls_arena_block {
+    struct ls_arena_block *next;
+    uint64_t used, size;
+    char *bytes;
+};
+
+/* glibc serves a large calloc from fresh pages, so zeroing by calloc touches nothing;
+ * alignment is made by hand inside it, with the block's start kept just before the result. */
+static void *aligned_zeroed(uint64_t bytes)
+{
+    uint64_t padded;
+    if (!ls_add_u64(bytes, LS_ALIGN + sizeof(void *), &padded) || padded > SIZE_MAX / 2)
+        return NULL;
+    char *base = calloc(1, padded);
+    if (!base)
+        return NULL;
+    n_allocs++;
+    uintptr_t p = ((uintptr_t)base + sizeof(void *) + LS_ALIGN - 1) & ~(uintptr_t)(LS_ALIGN - 1);
+    memcpy((char *)p - sizeof(void *), &base, sizeof base);
+    return (void *)p;
+}
+
+ls_status ls_alloc(void **out, uint64_t bytes, const char *what, struct ls_err *err)
+{
+    *out = aligned_zeroed(bytes);
+    if (*out)
+        return LS_OK;
+    return ls_fail(err, LS_E_MEMORY, "out of memory: %" PRIu64 " bytes for %s", bytes, what);
+}
+
+void ls_free(void *p)
+{
+    if (!p)
+        return;
+    void *base;
+    memcpy(&base, (char *)p - sizeof(void *), sizeof base);
+    free(base);
+}
+
+uint64_t ls_alloc_count(void)
+{
+    return n_allocs;
+}
+
+void ls_arena_init(struct ls_arena *a)
+{
+    a->blocks = NULL;
+}
+
+void ls_arena_finish(struct ls_arena *a)
+{
+    while (a->blocks) {
+        struct ls_arena_block *next = a->blocks->next;
+        ls_free(a->blocks->bytes);
+        free(a->blocks);
+        a->blocks = next;
+    }
+}
+
+void *ls_arena_take(struct ls_arena *a, uint64_t bytes)
+{
+    if (bytes > SIZE_MAX / 4)
+        return NULL;
+    bytes = ls_round_up(bytes ? bytes : 1, LS_ALIGN);
+    struct ls_arena_block *b = a->blocks;
+    if (!b || b->size - b->used < bytes) {
+        b = malloc(sizeof *b);
+        if (!b)
+            return NULL;
+        uint64_t size = ls_max_u64(bytes, ARENA_BLOCK);
+        *b = (struct ls_arena_block){ .next = a->blocks, .size = size };
+        b->bytes = aligned_zeroed(size);
+        if (!b->bytes) {
+            free(b);
+            return NULL;
+        }
+        a->blocks = b;
+    }
+    void *p = b->bytes + b->used;
+    b->used += bytes;
+    return p;
+}
+
+char *ls_arena_text(struct ls_arena *a, const char *text, size_t n)
+{
+    char *p = ls_arena_take(a, n + 1);
+    if (p)
+        memcpy(p, text, n);
+    return p;
+}
