@@ -1,0 +1,168 @@
+/* What a model is, as data: one description for all families.
+ *
+ * Layer: model. src/model/families/<name>.c turns a config.json into this, and names its
+ * tensors; weight binding and the forward read only this and never the family. Every per-layer
+ * decision is an entry of `layers`, indexed by the GLOBAL layer number. Keys of a config that
+ * would change the arithmetic and are not understood are refused, never ignored. */
+#ifndef LS_MODEL_ARCH_H
+#define LS_MODEL_ARCH_H
+
+#include "base/alloc.h"
+#include "base/status.h"
+#include "kernels/kernels.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    LS_MAX_LAYERS = 4096,
+    LS_MAX_ROPES = 4,
+    LS_MAX_EOS = 32,
+    LS_MAX_VOCAB = 1 << 24,
+    LS_MAX_WIDTH = 1 << 20, /* hidden, intermediate, heads x head_dim */
+    LS_MAX_CONTEXT = 1 << 26,
+};
+
+enum ls_mixer { LS_MIXER_ATTENTION };
+enum ls_ffn { LS_FFN_GATED };
+enum ls_norm { LS_NORM_RMS, LS_NORM_LAYER };
+
+/* Where a block's norms stand. `a` is the attention branch, `f` the feed-forward branch. */
+enum ls_residual {
+    LS_RES_PRE,     /* h = D(h + a(norm(h))); h = D(h + f(norm(h)))            Llama, Qwen */
+    LS_RES_POST,    /* h = D(h + norm(D(a(h)))); the same for f                OLMo 2 */
+    LS_RES_BOTH,    /* h = D(h + norm2(D(a(norm1(h))))); the same for f        Gemma 2, GLM-4 */
+    LS_RES_PARALLEL /* n = norm(h); h = D((h + a(n)) + f(n))                   Cohere 2 */
+};
+
+enum ls_qk_norm {
+    LS_QK_NONE,
+    LS_QK_PER_HEAD, /* RMSNorm over head_dim, weight [head_dim]                Qwen 3, Gemma 3 */
+    LS_QK_ALL_HEADS /* RMSNorm over all heads at once, weight [heads x dim]    OLMo 2 */
+};
+
+/* Rope frequencies, resolved from the config and the declared context when it is parsed. */
+struct ls_rope {
+    int n_pairs;             /* rotated pairs: 2 n_pairs <= head_dim */
+    enum ls_rope_pairs pairs;
+    float *freq;             /* [n_pairs], radians a position, rounded to binary32 */
+    float attention_factor;  /* on cosine and sine after rounding; 1 means none */
+    char kind[16];           /* "default", "linear", "dynamic", "llama3", "yarn", "longrope" */
+};
+
+struct ls_layer {
+    enum ls_mixer mixer;
+    enum ls_ffn ffn;
+    int window;       /* keys visible, the own one included; 0: all */
+    int rope;         /* index into ropes; -1: no rope in this layer */
+    int n_heads;      /* query heads */
+    int n_kv_heads;   /* divides n_heads */
+    int head_dim;     /* of q, k and v */
+    int intermediate; /* width of the feed-forward */
+    float attn_scale; /* on q.k */
+};
+
+struct ls_arch {
+    char family[24];   /* model_type of the text model */
+    int vocab, hidden, n_layers;
+    int context;       /* declared: --context or max_position_embeddings */
+    enum ls_fmt dtype; /* D, the dtype of activations and of the KV cache */
+    bool tied;         /* the head is the embedding */
+
+    enum ls_residual residual;
+    enum ls_norm norm;
+    enum ls_norm_weight norm_weight;
+    float norm_eps;
+    enum ls_qk_norm qk_norm;
+    enum ls_act act;
+    bool qkv_bias, o_bias, mlp_bias;
+
+    float embed_scale;    /* rounded to D where the reference rounds it; 0: none */
+    float residual_scale; /* on each branch before the add; 0: none            Granite */
+    float logit_scale;    /* on the logits; 0: none                            Cohere, Granite */
+    float attn_softcap, logit_softcap; /* 0: none                              Gemma 2 */
+
+    int n_ropes;
+    struct ls_rope ropes[LS_MAX_ROPES];
+    bool rope_needs_context; /* a rope kind whose frequencies depend on `context` */
+    struct ls_layer *layers; /* [n_layers] */
+
+    int bos;                 /* token id or -1 */
+    int n_eos;
+    int eos[LS_MAX_EOS];     /* of generation_config.json where present, else config.json */
+
+    const struct ls_family *fam; /* names of tensors */
+};
+
+/* Which tensor of a layer (or of the ends) is meant. */
+enum ls_role {
+    LS_ROLE_EMBED, /* [vocab][hidden] */
+    LS_ROLE_FINAL_NORM,
+    LS_ROLE_HEAD, /* [vocab][hidden] */
+    /* per layer; matrices are [outputs][inputs] */
+    LS_ROLE_ATTN_NORM,
+    LS_ROLE_Q,
+    LS_ROLE_K,
+    LS_ROLE_V,
+    LS_ROLE_O,
+    LS_ROLE_Q_NORM,
+    LS_ROLE_K_NORM,
+    LS_ROLE_POST_ATTN_NORM, /* on the attention branch's output */
+    LS_ROLE_FFN_NORM,
+    LS_ROLE_GATE,
+    LS_ROLE_UP,
+    LS_ROLE_DOWN,
+    LS_ROLE_POST_FFN_NORM, /* on the feed-forward branch's output */
+    LS_N_ROLES
+};
+
+/* Where a role's rows lie in the file: a tensor, or some rows of a fused one. */
+struct ls_tensor_place {
+    char name[192];
+    uint64_t row0; /* first row of the role inside the tensor */
+    uint64_t rows; /* rows of the whole tensor as the file must have them */
+};
+
+/* One family: parse and names. The table of all families is in families/families.h. */
+struct ls_family {
+    const char *model_type; /* as in config.json */
+    /* Fills everything but dtype, context, bos/eos from `config` (a json_t object: the text
+     * config). Called with arch->context and arch->dtype already resolved. */
+    ls_status (*parse)(struct ls_arch *arch, const void *config, struct ls_arena *arena,
+                       struct ls_err *err);
+    /* Place of `role` in global layer `layer` (ignored for the ends). bias: the ".bias" tensor. */
+    void (*place)(const struct ls_arch *arch, enum ls_role role, int layer, bool bias,
+                  struct ls_tensor_place *place);
+    /* True for a tensor name that the family knows and does not use (said once). */
+    bool (*ignores)(const struct ls_arch *arch, const char *name);
+};
+
+/* What the caller wants instead of the config's own values. */
+struct ls_arch_wish {
+    bool f32_activations; /* --dtype f32 */
+    int context;          /* --context; 0: max_position_embeddings */
+};
+
+/* Parses config.json (n bytes) and, when not NULL, generation_config.json. Allocates in `arena`.
+ * LS_E_FORMAT: not a config, or out of range; LS_E_REFUSED: a family, rope, activation or other
+ * setting that is not supported, named. Local. */
+ls_status ls_arch_parse(struct ls_arch *arch, const char *config, size_t n, const char *generation,
+                        size_t n_generation, const struct ls_arch_wish *wish,
+                        struct ls_arena *arena, struct ls_err *err);
+
+/* Reads dir/config.json and dir/generation_config.json (if there) and parses them. */
+ls_status ls_arch_load(struct ls_arch *arch, const char *dir, const struct ls_arch_wish *wish,
+                       struct ls_arena *arena, struct ls_err *err);
+
+/* First key position that the query at `pos` sees in this layer: the one definition of
+ * visibility. live_first is the first position still held by the cache. */
+int32_t ls_first_visible(const struct ls_layer *layer, int32_t pos, int32_t live_first);
+
+/* Elements of D per token that cross a cut in front of global layer first_layer. */
+int ls_inbound_width(const struct ls_arch *arch, int first_layer);
+
+/* Bytes of KV cache for one block of 32 positions in one layer. */
+uint64_t ls_kv_block_bytes(const struct ls_arch *arch, int layer);
+
+#endif

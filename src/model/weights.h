@@ -1,0 +1,54 @@
+/* The weights of a range of layers, repacked for the kernels.
+ *
+ * Layer: model. Loading reads only the tensors of [first_layer, last_layer), of the embedding
+ * when the range begins at 0, and of final norm and head when it ends at n_layers; each is
+ * checked against the architecture's shape and dtype, packed, and its file pages let go. The
+ * embedding stays in the mapping: only the rows of tokens that occur are ever touched. */
+#ifndef LS_MODEL_WEIGHTS_H
+#define LS_MODEL_WEIGHTS_H
+
+#include "base/team.h"
+#include "model/arch.h"
+#include "tensor/checkpoint.h"
+
+struct ls_matrix {
+    enum ls_fmt fmt;
+    int n, k;     /* outputs, inputs */
+    void *packed; /* see ls_packed_bytes */
+    float *bias;  /* [ls_tiles(n) * 16], binary32, or NULL */
+};
+
+struct ls_layer_weights {
+    float *attn_norm, *post_attn_norm, *ffn_norm, *post_ffn_norm; /* [hidden] or NULL */
+    float *q_norm, *k_norm;                                       /* or NULL */
+    struct ls_matrix q, k, v, o, gate, up, down;
+};
+
+struct ls_weights {
+    int first_layer, last_layer;     /* global, half-open */
+    struct ls_layer_weights *layers; /* [last_layer - first_layer], index 0 is first_layer */
+    const struct ls_tensor *embed;   /* [vocab][hidden] in the mapping; NULL unless first stage */
+    float *final_norm;               /* last stage only */
+    struct ls_matrix head;           /* last stage only; packed is NULL elsewhere */
+    uint64_t bytes;                  /* packed bytes plus norms and biases of this rank */
+    struct ls_arena arena;           /* owns all of the above but the embedding */
+};
+
+/* Checks, without reading a weight, that the checkpoint has every tensor of `arch` in the right
+ * shape and a usable dtype, and no unknown tensor inside a layer. All ranks check all layers.
+ * *n_ignored counts tensors outside the layers that nothing uses; the first is named in
+ * first_ignored (may be NULL). */
+ls_status ls_weights_check(const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
+                           size_t *n_ignored, const char **first_ignored, struct ls_err *err);
+
+/* Packed bytes that layers [first, last) and their ends will take, from the headers alone. */
+uint64_t ls_weights_bytes(const struct ls_arch *arch, const struct ls_checkpoint *ckpt, int first,
+                          int last);
+
+/* Loads; the team packs in parallel. The checkpoint must outlive the weights. */
+ls_status ls_weights_load(struct ls_weights *w, const struct ls_arch *arch,
+                          const struct ls_checkpoint *ckpt, int first, int last,
+                          struct ls_team *team, struct ls_err *err);
+void ls_weights_finish(struct ls_weights *w);
+
+#endif
