@@ -1,0 +1,65 @@
+/* What one rank owns: its layers' weights, its KV pool, its scratch, its threads.
+ *
+ * Layer: stage. Runs steps; never communicates. Every step is checked against the stage's own
+ * tables before anything is computed: a row must continue its slot exactly where the slot's
+ * cache ends. Nothing is allocated after creation. Used by one thread; the team works inside. */
+#ifndef LS_STAGE_STAGE_H
+#define LS_STAGE_STAGE_H
+
+#include "kernels/kernels.h"
+#include "model/arch.h"
+#include "stage/step.h"
+#include "tensor/checkpoint.h"
+
+struct ls_stage;
+
+struct ls_stage_config {
+    const struct ls_arch *arch;        /* outlives the stage */
+    const struct ls_checkpoint *ckpt;  /* outlives the stage */
+    const struct ls_kernels *kernels;
+    int first_layer, last_layer; /* global, half-open, not empty */
+    int n_threads;               /* 1.. */
+    struct ls_step_limits limits;
+    uint32_t max_logit_rows;     /* logits rows of one ls_stage_logits call */
+    void (*progress)(void *arg); /* called between layers by the stage's own thread, or NULL */
+    void *progress_arg;
+};
+
+/* Evidence for the manifest. */
+struct ls_stage_counts {
+    uint64_t steps, tokens, logits_rows;
+    uint64_t weights_bytes, kv_bytes, scratch_bytes;
+    uint64_t resident_bytes; /* weights resident in this process after loading: packed copies and
+                                what the checkpoint's mapping still holds */
+};
+
+/* Loads weights (only its own layers are touched) and allocates everything. */
+ls_status ls_stage_create(struct ls_stage **out, const struct ls_stage_config *config,
+                          struct ls_err *err);
+void ls_stage_destroy(struct ls_stage *stage); /* takes NULL */
+
+/* Runs one step. hidden_in: [n_tokens][ls_inbound_width(first_layer)] in D's bytes; NULL when
+ * first_layer is 0 (then step->tokens is used). hidden_out: [n_tokens][inbound width of
+ * last_layer]; NULL on the last stage. Updates step->rows[].nan_layer. LS_E_SHAPE when the step
+ * does not fit the stage's tables: nothing has changed then. */
+ls_status ls_stage_run(struct ls_stage *stage, struct ls_step *step, const void *hidden_in,
+                       void *hidden_out, struct ls_err *err);
+
+/* Last stage, after ls_stage_run of the same step: computes logits [begin, end) of the step
+ * (end - begin <= max_logit_rows), feeds the digests, and writes those that are sent, in order,
+ * to out: [ls_step_n_sent(step, begin, end)][vocab] binary32, NaNs canonical. Call with begin
+ * ascending from 0 to ls_step_n_logits(step), each row once. */
+void ls_stage_logits(struct ls_stage *stage, const struct ls_step *step, uint32_t begin,
+                     uint32_t end, float *out);
+
+/* BLAKE2b-256 over the logits rows digested for this slot since it was opened. */
+void ls_stage_digest(const struct ls_stage *stage, uint32_t slot, unsigned char digest[32]);
+
+void ls_stage_get_counts(const struct ls_stage *stage, struct ls_stage_counts *counts);
+
+/* Bytes beside weights and KV pool that a stage of these layers will allocate. For the plan. */
+uint64_t ls_stage_scratch_bytes(const struct ls_arch *arch, int first_layer, int last_layer,
+                                int n_threads, const struct ls_step_limits *limits,
+                                uint32_t max_logit_rows);
+
+#endif
