@@ -1,0 +1,70 @@
+/* Moving frames between ranks: ordered one-way links over one of several backends.
+ *
+ * Layer: comm. Knows bytes, ranks and tags; never tensors, layers or headers. Everything is
+ * nonblocking: a receiving link posts all of its fixed-size buffers ahead, a sending link owns a
+ * ring of buffers and never copies. Only one thread per rank may call (MPI_THREAD_FUNNELED).
+ *
+ * Backends: self (one process, no MPI; also used between a rank and itself) and MPI. */
+#ifndef LS_COMM_COMM_H
+#define LS_COMM_COMM_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ls_comm;
+struct ls_link;
+
+enum ls_comm_backend { LS_COMM_SELF, LS_COMM_MPI };
+enum ls_direction { LS_SEND, LS_RECV };
+
+/* MPI tags; one link per (peer, tag, direction). */
+enum ls_tag { LS_TAG_CONTROL = 1, LS_TAG_STEP = 2, LS_TAG_RESULT = 3 };
+
+/* Collective for MPI: calls MPI_Init_thread when nobody has. */
+ls_status ls_comm_create(struct ls_comm **out, enum ls_comm_backend backend, struct ls_err *err);
+
+/* Collective in a clean end: waits for pending sends, cancels posted receives, MPI_Finalize. */
+void ls_comm_destroy(struct ls_comm *comm);
+
+int ls_comm_rank(const struct ls_comm *comm);
+int ls_comm_size(const struct ls_comm *comm);
+/* This rank's host name; ranks of one host have equal names. */
+const char *ls_comm_host(const struct ls_comm *comm);
+const char *ls_comm_backend_name(const struct ls_comm *comm);
+
+/* Opens one end of a link with n_buffers (1..64) of buffer_bytes each; a receiving end posts
+ * them all. Local: both ranks must do it with the same sizes. Owned by comm. */
+ls_status ls_comm_open(struct ls_comm *comm, struct ls_link **out, int peer, enum ls_tag tag,
+                       enum ls_direction direction, int n_buffers, uint64_t buffer_bytes,
+                       struct ls_err *err);
+
+/* Sending: the next free buffer, or NULL while all are in flight (then ls_comm_progress). The
+ * same buffer is returned until it is sent. */
+void *ls_link_buffer(struct ls_link *link);
+/* Starts sending the first n bytes of the buffer last returned. */
+ls_status ls_link_send(struct ls_link *link, uint64_t n, struct ls_err *err);
+/* True when nothing is in flight. */
+bool ls_link_idle(struct ls_link *link);
+
+/* Receiving: *bytes is the oldest arrived message (stays valid until ls_link_return) or NULL
+ * when none has arrived. A message longer than the buffer is LS_E_TOO_LARGE. */
+ls_status ls_link_poll(struct ls_link *link, void **bytes, uint64_t *n, struct ls_err *err);
+/* Gives the oldest message's buffer back; it is posted again. */
+ls_status ls_link_return(struct ls_link *link, struct ls_err *err);
+
+/* Lets the backend move data and completes sends. Cheap enough for every layer of a forward. */
+ls_status ls_comm_progress(struct ls_comm *comm, struct ls_err *err);
+
+/* To be called by a loop that found nothing to do: first spins, then yields the core. Reset the
+ * counter to 0 when something was found. */
+void ls_comm_idle(unsigned *idle_count);
+
+/* Bytes and messages moved, for the manifest. */
+struct ls_comm_counts {
+    uint64_t sent_messages, sent_bytes, received_messages, received_bytes;
+};
+void ls_comm_get_counts(const struct ls_comm *comm, struct ls_comm_counts *counts);
+
+#endif
