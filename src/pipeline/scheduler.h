@@ -1,0 +1,42 @@
+/* The scheduler: decides what the next step holds. A state machine without I/O, clock or thread.
+ *
+ * Layer: pipeline. Owns slots and KV blocks. Continuous batching: decoding rows first (one token
+ * each), then prompt chunks up to the budget; a sequence is admitted only when the worst case of
+ * its blocks is free, so a running sequence is never evicted. While a sequence's token is in
+ * flight it is in no other step; a prompt's chunks may be in several steps at once. */
+#ifndef LS_PIPELINE_SCHEDULER_H
+#define LS_PIPELINE_SCHEDULER_H
+
+#include "pipeline/client.h"
+#include "pipeline/plan.h"
+
+struct ls_scheduler;
+
+/* seed_placement: nonzero shuffles block and slot choice (tests: bits must not care).
+ * all_window: keys needed behind the newest position when every layer is windowed, else 0. */
+ls_status ls_scheduler_create(struct ls_scheduler **out, const struct ls_plan *plan,
+                              int all_window, uint64_t seed_placement, struct ls_err *err);
+void ls_scheduler_destroy(struct ls_scheduler *s);
+
+/* True when `seq` can be admitted now; then ls_scheduler_add takes it (the tokens stay the
+ * client's). LS_E_REQUEST from _add: it can never fit. */
+bool ls_scheduler_has_room(const struct ls_scheduler *s, const struct ls_sequence *seq);
+ls_status ls_scheduler_add(struct ls_scheduler *s, const struct ls_sequence *seq,
+                           struct ls_err *err);
+
+/* Fills the next step (arrays made for the plan's limits, with tokens). False when there is
+ * nothing to do now: every sequence waits for a result, or there is none. */
+bool ls_scheduler_step(struct ls_scheduler *s, struct ls_step *step);
+
+/* What came back for a row of a step: the token sampled after its last position (token >= 0),
+ * or the end of the sequence. Rows in the middle of a prompt need no call. */
+void ls_scheduler_token(struct ls_scheduler *s, uint32_t slot, int32_t token);
+void ls_scheduler_end(struct ls_scheduler *s, uint32_t slot);
+
+/* The client's id of a slot's sequence. */
+uint64_t ls_scheduler_id(const struct ls_scheduler *s, uint32_t slot);
+uint32_t ls_scheduler_n_running(const struct ls_scheduler *s);
+/* Blocks in use now and at most, for the manifest. */
+void ls_scheduler_blocks(const struct ls_scheduler *s, uint32_t *in_use, uint32_t *peak);
+
+#endif
