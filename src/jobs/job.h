@@ -1,0 +1,70 @@
+/* A batch job on rank 0: requests in, rows out, in input order.
+ *
+ * Layer: jobs; never MPI. Implements the coordinator's `struct ls_client`. Everything that can be
+ * found wrong without a model (input missing, output not writable, logits folder in use) is found
+ * by ls_job_create, before start-up. A bad request line costs its own row. */
+#ifndef LS_JOBS_JOB_H
+#define LS_JOBS_JOB_H
+
+#include "model/arch.h"
+#include "pipeline/client.h"
+#include "text/tokenizer.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ls_job;
+
+enum ls_digest { LS_DIGEST_GENERATED, LS_DIGEST_ALL, LS_DIGEST_NONE };
+enum ls_logits_rows { LS_ROWS_ALL, LS_ROWS_PROMPT, LS_ROWS_GENERATED, LS_ROWS_LAST };
+enum ls_logits_format { LS_LOGITS_SAFETENSORS, LS_LOGITS_NPY };
+enum ls_progress { LS_PROGRESS_AUTO, LS_PROGRESS_BAR, LS_PROGRESS_PLAIN, LS_PROGRESS_NONE };
+
+/* What a request gets when it does not say. OpenAI lines: OpenAI's defaults (temperature 1)
+ * unless set here; plain lines and {"prompt"} / {"tokens"}: greedy unless set here. */
+struct ls_request_defaults {
+    bool has_temperature, has_max_tokens, has_top_p, has_top_k, has_min_p;
+    double temperature, top_p, min_p;
+    int max_tokens, top_k;
+    bool ignore_eos;
+};
+
+struct ls_job_config {
+    const char *input;      /* file, or "-" for standard input */
+    const char *output;     /* file; beside it output.lockstep/ is made */
+    const char *logits_dir; /* or NULL */
+    const char *model_name; /* for the rows' "model" field when a request names none */
+    enum ls_logits_rows logits_rows;
+    enum ls_logits_format logits_format;
+    enum ls_digest digest;
+    enum ls_progress progress;
+    uint64_t seed; /* --seed */
+    struct ls_request_defaults defaults;
+};
+
+ls_status ls_job_create(struct ls_job **out, const struct ls_job_config *config,
+                        struct ls_err *err);
+/* Removes what an unsuccessful start left empty; takes NULL. */
+void ls_job_destroy(struct ls_job *job);
+
+/* After start-up, before the run. tokenizer may be NULL (a checkpoint without one): then only
+ * token prompts work, and rows carry no text. All outlive the job. */
+ls_status ls_job_bind(struct ls_job *job, const struct ls_arch *arch,
+                      const struct ls_tokenizer *tokenizer, struct ls_err *err);
+
+const struct ls_client *ls_job_client(struct ls_job *job);
+
+struct ls_job_counts {
+    uint64_t rows, error_rows, prompt_tokens, generated_tokens, bytes_written;
+};
+/* Flushes rows and logits files and makes them durable. Called once, also after a failed run. */
+ls_status ls_job_finish(struct ls_job *job, struct ls_job_counts *counts, struct ls_err *err);
+
+/* BLAKE2b-256 over all rows' digests in input order, as "b2:<64 hex>". After ls_job_finish. */
+void ls_job_digest(const struct ls_job *job, char text[68]);
+
+/* Path of the folder beside the output. */
+const char *ls_job_folder(const struct ls_job *job);
+
+#endif
