@@ -5,11 +5,11 @@
  * contract's (docs/arithmetic.md); `ref` is its executable form, and every other table is
  * compared with it bit for bit.
  *
- * Values between kernels are binary32 arrays whose elements are representable in D, the dtype of
- * the activations ("D-rounded"); a kernel that stores a D tensor rounds each element once. Only
- * KV blocks, weights and what crosses a link are kept in D's own bytes. All pointers may be
- * unaligned unless said; rows of x and y are `ld` floats apart. Call only between ls_fp_enter
- * and ls_fp_leave. Functions are local, thread-safe and cannot fail. */
+ * Values between kernels are binary32 arrays whose elements are representable in D, the dtype
+ * of the activations ("D-rounded"); a kernel that stores a D tensor rounds each element once.
+ * Only KV blocks, weights and what crosses a link are kept in D's own bytes. All pointers may
+ * be unaligned unless said; rows of x and y are `ld` floats apart. Call only between
+ * ls_fp_enter and ls_fp_leave. Functions are local, thread-safe and cannot fail. */
 #ifndef LS_KERNELS_H
 #define LS_KERNELS_H
 
@@ -21,19 +21,21 @@
 enum ls_fmt { LS_FMT_F32, LS_FMT_F16, LS_FMT_BF16, LS_N_FMT };
 
 enum {
-    LS_TILE = 16,      /* outputs of a weight tile: the lanes of one zmm */
-    LS_PANEL = 256,    /* elements of K in one panel of a dot product; positions in one of p.V */
-    LS_KV_BLOCK = 32,  /* positions in one KV block */
+    LS_TILE = 16,     /* outputs of a weight tile: the lanes of one zmm */
+    LS_PANEL = 256,   /* elements of K in one panel of a dot product; positions in one of p.V */
+    LS_KV_BLOCK = 32, /* positions in one KV block */
     LS_SUM_LANES = 16, /* lanes of a row sum */
 };
 
-/* --- instruction-set independent: formats, packing, floating-point state ------------------- */
+/* --- instruction-set independent: formats, packing, floating-point state -------------------
+ */
 
 size_t ls_fmt_bytes(enum ls_fmt fmt); /* bytes of one element */
 
 /* Packed weights [n outputs][k]: tiles of 16 outputs by pairs of k. One pair of a tile is 64
- * bytes for bf16 (16 lanes of even|odd << 16), 2 x 16 halves for f16 (even row, odd row), 2 x 16
- * floats for f32. Missing lanes of the last tile and the odd element of the last pair are 0. */
+ * bytes for bf16 (16 lanes of even|odd << 16), 2 x 16 halves for f16 (even row, odd row), 2 x
+ * 16 floats for f32. Missing lanes of the last tile and the odd element of the last pair are 0.
+ */
 size_t ls_packed_bytes(enum ls_fmt fmt, size_t n, size_t k);
 
 static inline size_t ls_tiles(size_t n)
@@ -53,12 +55,13 @@ void ls_fp_leave(unsigned saved);
 bool ls_fp_is_flushing(void);
 
 /* K and V of one block of one layer and KV head, in D:
- *   K: [2 tiles of 16 positions][(k_dim + 1) / 2 pairs][as a weight tile, positions for outputs]
- *   V: [32 positions][v_dim] */
+ *   K: [2 tiles of 16 positions][(k_dim + 1) / 2 pairs][as a weight tile, positions for
+ * outputs] V: [32 positions][v_dim] */
 size_t ls_kv_k_bytes(enum ls_fmt d, int k_dim);
 size_t ls_kv_v_bytes(enum ls_fmt d, int v_dim);
 
-/* --- one table per instruction set ---------------------------------------------------------- */
+/* --- one table per instruction set ----------------------------------------------------------
+ */
 
 enum ls_act { LS_ACT_SILU, LS_ACT_GELU_TANH };
 enum ls_norm_weight {
@@ -82,22 +85,22 @@ struct ls_attn {
                                      and sees keys [first_visible[i], first_pos + i] */
     const int32_t *first_visible; /* [n_queries], non-decreasing, <= first_pos + i */
     const uint32_t *blocks;       /* block id of positions [32 b, 32 b + 32) at blocks[b] */
-    const char *k_pool, *v_pool;  /* block id x of this layer and KV head: k_pool + x * stride */
-    size_t block_stride;          /* bytes */
-    enum ls_fmt d;                /* format of the cached K and V, and of the output */
-    float scale;                  /* on every score */
-    float softcap;                /* 0: none */
-    const float *sinks;           /* [n_group] extra score per head, or NULL */
+    const char *k_pool, *v_pool; /* block id x of this layer and KV head: k_pool + x * stride */
+    size_t block_stride;         /* bytes */
+    enum ls_fmt d;               /* format of the cached K and V, and of the output */
+    float scale;                 /* on every score */
+    float softcap;               /* 0: none */
+    const float *sinks;          /* [n_group] extra score per head, or NULL */
 };
 
 struct ls_kernels {
     const char *name; /* "ref", "avx2", "avx512", "avx512bf16" */
 
-    /* y[r][n] = sum_k x[r][k] w[n][k] for rows [0, m) and outputs of tiles [tile0, tile1), lanes
-     * past n included (they come from zero weights), so ldy >= 16 * number of tiles. x holds
-     * D-rounded values, D the first index; the second is the weights' format. When k is odd,
-     * x[r][k] must be readable and +0. w is the start of the packed matrix, 64-byte aligned.
-     * y starts at output 0. */
+    /* y[r][n] = sum_k x[r][k] w[n][k] for rows [0, m) and outputs of tiles [tile0, tile1),
+     * lanes past n included (they come from zero weights), so ldy >= 16 * number of tiles. x
+     * holds D-rounded values, D the first index; the second is the weights' format. When k is
+     * odd, x[r][k] must be readable and +0. w is the start of the packed matrix, 64-byte
+     * aligned. y starts at output 0. */
     void (*matmul[LS_N_FMT][LS_N_FMT])(float *y, size_t ldy, const float *x, size_t ldx,
                                        const void *w, int m, int k, int tile0, int tile1);
 
@@ -115,8 +118,8 @@ struct ls_kernels {
     void (*rmsnorm)(float *y, const float *x, const float *w, int n, float eps,
                     enum ls_norm_weight kind, enum ls_fmt d);
     /* One row; w or b may be NULL. */
-    void (*layernorm)(float *y, const float *x, const float *w, const float *b, int n, float eps,
-                      enum ls_fmt d);
+    void (*layernorm)(float *y, const float *x, const float *w, const float *b, int n,
+                      float eps, enum ls_fmt d);
     /* One head in place: 2 * n_pairs elements turned, the rest of the head untouched. */
     void (*rope)(float *x, const float *cosines, const float *sines, int n_pairs,
                  enum ls_rope_pairs pairs, enum ls_fmt d);
@@ -148,7 +151,8 @@ size_t ls_attn_scratch_floats(int max_visible);
 
 double ls_log_prob(float x, float max, double sum);
 
-/* --- choosing a table ------------------------------------------------------------------------ */
+/* --- choosing a table ------------------------------------------------------------------------
+ */
 
 enum ls_cpu_path { LS_CPU_REF, LS_CPU_AVX2, LS_CPU_AVX512, LS_N_CPU_PATHS };
 
@@ -168,5 +172,10 @@ const struct ls_kernels *ls_kernels_choose(enum ls_cpu_path wanted, int *n_faile
  * tininess cases included. Returns NULL when all agree, else the name of the first kernel that
  * differs. Must be called between ls_fp_enter and ls_fp_leave. */
 const char *ls_kernels_selftest(const struct ls_kernels *k);
+
+#ifdef LS_MUTANTS
+/* Test builds only: nonzero makes every dot product take the even element first. */
+extern int ls_kernels_even_first;
+#endif
 
 #endif
