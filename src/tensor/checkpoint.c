@@ -76,9 +76,20 @@ static ls_status choose_files(struct ls_checkpoint *c, const char *dir, struct l
                    : ls_fail(err, LS_E_MEMORY, "out of memory for %d files", c->n_files);
 }
 
-static ls_status open_shard(struct ls_checkpoint *c, const char *dir, int i,
-                            struct shard *shard, struct ls_err *err)
+/* The first tensor that the index puts into file i; NULL without an index. */
+static const char *first_in_shard(const struct ls_index *index, int i)
 {
+    for (size_t e = 0; e < index->n_entries; e++)
+        if (index->entries[e].shard == i)
+            return index->entries[e].tensor;
+    return NULL;
+}
+
+static ls_status open_shard(struct ls_checkpoint *c, const char *dir, int i,
+                            const struct ls_index *index, struct shard *shard,
+                            struct ls_err *err)
+{
+    const char *needs = first_in_shard(index, i);
     char path[MAX_PATH];
     ls_status s = join(path, dir, c->files[i], err);
     if (!s)
