@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Negative controls: each deliberate fault of the mutant build makes the test that should see it fail.
+
+    mutants.py      (LOCKSTEP_MUTANT_BIN: the binary of a build with -Dmutants=true)
+
+For every mutant two runs through the mutant binary itself: with the fault off the check must hold, with the fault on it
+must not. So a check that can never fail is found as surely as one that always does.
+"""
+import os
+import sys
+
+import harness
+import truth
+
+
+def program():
+    path = os.environ.get("LOCKSTEP_MUTANT_BIN")
+    if not path:
+        sys.exit("LOCKSTEP_MUTANT_BIN is not set: the binary of a build with -Dmutants=true")
+    return path
+
+
+def token_requests(name):
+    reference = truth.Reference(name)
+    return [{"id": "p%d" % i, "tokens": ids, "max_tokens": 20, "ignore_eos": True, "temperature": 0}
+            for i, ids in enumerate(reference.ids)]
+
+
+def run(folder, mutant, ranks, model, requests, *arguments):
+    """The output file's bytes; None when the run itself failed, which is a way to notice, too."""
+    source, out = folder / "in.jsonl", folder / "out.jsonl"
+    harness.write_requests(source, requests)
+    result = harness.run(ranks, "run", "--model", model, "--input", source, "--output", out, "--digest", "all",
+                         "--progress", "none", *arguments, program=program(), env={"LOCKSTEP_MUTANT": mutant})
+    return out.read_bytes() if result.returncode == 0 else None
+
+
+def fixture(name):
+    return harness.FIXTURES / "families" / name
+
+
+def greedy_is_reference(folder, mutant, name, ranks=1, *arguments):
+    reference = truth.Reference(name)
+    requests = truth.prompt_requests(reference, range(truth.PROMPTS), truth.STEPS)
+    if run(folder, mutant, ranks, fixture(name), requests, "--dtype", "f32", *arguments) is None:
+        return False
+    rows = harness.rows(folder / "out.jsonl")
+    return all(row["lockstep"]["token_ids"] == reference.greedy[i] for i, row in enumerate(rows))
+
+
+def split_equals_whole(folder, mutant, name, ranks, *arguments):
+    whole = run(folder, mutant, 1, fixture(name), token_requests(name))
+    split = run(folder, mutant, ranks, fixture(name), token_requests(name), *arguments)
+    return whole is not None and whole == split
+
+
+def paths_agree_with_plain_build(folder, mutant, name):
+    """The plain binary is the definition: the mutant's dot products must give its bits."""
+    requests = token_requests(name)
+    source, out = folder / "in.jsonl", folder / "plain.jsonl"
+    harness.write_requests(source, requests)
+    harness.must(harness.run(1, "run", "--model", fixture(name), "--input", source, "--output", out, "--digest", "all",
+                             "--progress", "none"))
+    return run(folder, mutant, 1, fixture(name), requests) == out.read_bytes()
+
+
+def bos_is_once(folder, mutant):
+    demo = harness.FIXTURES.parent.parent / "configs" / "demo"
+    import json
+    expected = json.loads((demo / "reference.json").read_text())["requests"][0]
+    request = {"id": "x", "prompt": "12+9=", "max_tokens": 2, "temperature": 0}
+    if run(folder, mutant, 1, demo, [request], "--dtype", "f32") is None:
+        return False
+    row = harness.rows(folder / "out.jsonl")[0]
+    return row["response"]["body"]["usage"]["prompt_tokens"] == len(expected["prompt_ids"])
+
+
+CHECKS = {
+    # smollm3's layer 3 has no rope and qwen2-window's layers differ: a local index picks the wrong ones
+    "local-layer": lambda f, m: split_equals_whole(f, m, "qwen2-window", 3),
+    "window": lambda f, m: greedy_is_reference(f, m, "mistral"),
+    "f16-widen": lambda f, m: split_equals_whole(f, m, "llama-f16", 2),
+    "even-first": lambda f, m: paths_agree_with_plain_build(f, m, "llama-bf16"),
+    "tie-ignored": lambda f, m: greedy_is_reference(f, m, "llama-tied-bf16", 2),
+    # mistral frees blocks behind its window, so what is left of a sequence no longer begins at position 0
+    "local-position": lambda f, m: greedy_is_reference(f, m, "mistral"),
+    "bos-doubled": bos_is_once,
+}
+
+
+def main():
+    folder, failed = harness.work_folder(), 0
+    for mutant, holds in CHECKS.items():
+        sound, caught = holds(folder, "none"), not holds(folder, mutant)
+        print("%-16s check holds without it: %s; caught: %s" % (mutant, sound, caught), flush=True)
+        failed += not (sound and caught)
+    print("%d mutants, %d not caught" % (len(CHECKS), failed))
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""The bits test: whatever the layout, the output file is the same, byte for byte.
+
+    property.py [--draws N] [--seed S] [--only MODEL]
+
+Draws a model, a layout (stages, uneven cuts, token budget, chunk, steps in flight, threads, instruction set, placement
+of slots and KV blocks), an order and a company of requests, runs the real binary under mpirun, and compares every
+row with the row that one rank with the plainest settings gave, digests of all logits included. The seed is printed and
+repeats a run.
+"""
+import argparse
+import json
+import random
+import subprocess
+import sys
+import time
+
+import harness
+
+MODELS = [
+    # name, fixture or None, layers, extra arguments
+    ("llama-f32", "llama-f32", 5, []),
+    ("llama-f16", "llama-f16", 4, []),
+    ("llama-bf16", "llama-bf16", 5, []),
+    ("llama-bf16 in f32", "llama-bf16", 5, ["--dtype", "f32"]),
+    ("llama-f16 in f32", "llama-f16", 4, ["--dtype", "f32"]),
+    ("llama-tied-bf16", "llama-tied-bf16", 6, []),
+    ("mistral", "mistral", 5, []),
+    ("mistral in f32", "mistral", 5, ["--dtype", "f32"]),
+    ("qwen2-window", "qwen2-window", 5, []),
+    ("qwen3", "qwen3", 5, []),
+    ("smollm3", "smollm3", 5, []),
+    ("61 layers", None, 61, []),
+    ("30 layers", None, 30, []),
+    ("36 layers", None, 36, []),
+]
+FIXED_STAGES = {"61 layers": [2, 3, 7], "30 layers": [4, 7], "36 layers": [5, 8]}
+
+
+def make_requests(rng, vocab):
+    """Prompts longer and shorter than a window, a KV block, a chunk and a tile; greedy and sampled."""
+    requests = []
+    for i, length in enumerate([1, 2, 7, 31, 32, 33, 70, 97]):
+        body = {"tokens": [rng.randrange(8, vocab) for _ in range(length)], "id": "r%d" % i,
+                "max_tokens": rng.choice([1, 3, 9, 20]), "ignore_eos": True, "temperature": 0}
+        if i % 3 == 1:
+            body.update(temperature=0.9, top_k=40, top_p=0.95, seed=i)
+        if i == 4:
+            body.update(n=2, temperature=1.0)
+        if i == 6:
+            body.update(repetition_penalty=1.2, presence_penalty=0.5)
+        requests.append(body)
+    return requests
+
+
+def cpu_paths():
+    text = open("/proc/cpuinfo", encoding="utf-8").read()
+    return ["ref", "avx2"] + (["avx512"] if "avx512f" in text else [])
+
+
+def draw_layout(rng, name, layers):
+    stages = rng.choice(FIXED_STAGES.get(name) or list(range(1, layers + 1)))
+    arguments = []
+    if rng.random() < 0.7 and stages > 1:
+        cuts = [0] + sorted(rng.sample(range(1, layers), stages - 1)) + [layers]
+        arguments += ["--layers", ",".join("%d-%d" % (a, b - 1) for a, b in zip(cuts, cuts[1:]))]
+    budget = rng.choice([1, 2, 5, 16, 17, 64, 333])
+    arguments += ["--budget", budget, "--chunk", rng.randint(1, budget)]
+    arguments += ["--threads", rng.randint(1, 4), "--cpu", rng.choice(cpu_paths())]
+    arguments += ["--window", rng.randint(1, 2 * stages + 1), "--placement-seed", rng.randrange(1, 1 << 30)]
+    arguments += ["--max-sequences", rng.choice([1, 2, 3, 16])]
+    return stages, arguments
+
+
+def run_once(folder, model, requests, ranks, arguments):
+    source, out = folder / "in.jsonl", folder / "out.jsonl"
+    harness.write_requests(source, requests)
+    result = harness.run(ranks, "run", "--model", model, "--input", source, "--output", out, "--digest", "all",
+                         "--progress", "none", *arguments)
+    harness.must(result)
+    return {json.loads(line)["custom_id"]: line for line in open(out, encoding="utf-8")}
+
+
+def describe(name, ranks, arguments):
+    return "%s, %d ranks: %s" % (name, ranks, " ".join(map(str, arguments)))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--draws", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=20261129)
+    parser.add_argument("--only")
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    print("seed", options.seed, flush=True)
+    folder = harness.work_folder()
+    models = [m for m in MODELS if not options.only or m[0] == options.only]
+    plain = {}
+    begin, stage_counts = time.time(), {}
+    for draw in range(options.draws):
+        name, fixture, layers, extra = models[draw % len(models)]
+        model = harness.FIXTURES / "families" / fixture if fixture else folder / name
+        if name not in plain:
+            if not fixture:
+                harness.make_llama(model, layers, hidden=16, intermediate=24, max_position_embeddings=160)
+            vocab = json.load(open(model / "config.json", encoding="utf-8"))["vocab_size"]
+            requests = make_requests(random.Random(options.seed + len(plain)), vocab)
+            plain[name] = requests, run_once(folder, model, requests, 0, ["--cpu", "ref", "--threads", 1, *extra])
+        requests, expected = plain[name]
+        company = rng.sample(requests, rng.randint(1, len(requests)))
+        ranks, arguments = draw_layout(rng, name, layers)
+        try:
+            got = run_once(folder, model, company, ranks, [*arguments, *extra])
+        except subprocess.TimeoutExpired:
+            sys.exit("draw %d hung: %s" % (draw, describe(name, ranks, arguments)))
+        for request in company:
+            if got.get(request["id"]) != expected[request["id"]]:
+                sys.exit("draw %d differs at %s\n%s\nexpected %sgot      %s" % (
+                    draw, request["id"], describe(name, ranks, arguments), expected[request["id"]],
+                    got.get(request["id"])))
+        stage_counts[ranks] = stage_counts.get(ranks, 0) + 1
+        if draw % 25 == 24:
+            print("%d draws equal, %.0f s" % (draw + 1, time.time() - begin), flush=True)
+    print("%d draws, all equal; ranks drawn: %s" % (options.draws, dict(sorted(stage_counts.items()))))
+
+
+if __name__ == "__main__":
+    main()
