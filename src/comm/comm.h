@@ -1,10 +1,13 @@
 /* Moving frames between ranks: ordered one-way links over one of several backends.
  *
  * Layer: comm. Knows bytes, ranks and tags; never tensors, layers or headers. Everything is
- * nonblocking: a receiving link posts all of its fixed-size buffers ahead, a sending link owns a
- * ring of buffers and never copies. Only one thread per rank may call (MPI_THREAD_FUNNELED).
+ * nonblocking: a receiving link posts all of its fixed-size buffers ahead, a sending link owns
+ * a ring of buffers and never copies. Only one thread per rank may call (MPI_THREAD_FUNNELED).
  *
- * Backends: self (one process, no MPI; also used between a rank and itself) and MPI. */
+ * Backends: self (one process, no MPI; also used between a rank and itself) and MPI.
+ *
+ * Nothing is allocated after ls_comm_open. On a link from a rank to itself a message is the
+ * sender's own buffer, handed over: it is in flight until the receiver returns it. */
 #ifndef LS_COMM_COMM_H
 #define LS_COMM_COMM_H
 
@@ -22,11 +25,29 @@ enum ls_direction { LS_SEND, LS_RECV };
 /* MPI tags; one link per (peer, tag, direction). */
 enum ls_tag { LS_TAG_CONTROL = 1, LS_TAG_STEP = 2, LS_TAG_RESULT = 3 };
 
-/* Collective for MPI: calls MPI_Init_thread when nobody has. */
-ls_status ls_comm_create(struct ls_comm **out, enum ls_comm_backend backend, struct ls_err *err);
+enum {
+    LS_MAX_BUFFERS = 64,
+    /* How long a failed run waits for its peers at the end, in each of two waits. */
+    LS_COMM_GRACE_US = 3000000,
+};
 
-/* Collective in a clean end: waits for pending sends, cancels posted receives, MPI_Finalize. */
+/* How many ranks the launcher says there are (Open MPI, PMI, Slurm step); 0 when there is no
+ * launcher. Local, needs no comm. */
+int ls_comm_launcher_ranks(void);
+
+/* Collective for MPI: calls MPI_Init_thread when nobody has. A process that MPI believes to be
+ * alone although the launcher started several is LS_E_REFUSED. */
+ls_status ls_comm_create(struct ls_comm **out, enum ls_comm_backend backend,
+                         struct ls_err *err);
+
+/* Collective in a clean end: waits for pending sends and for all ranks, cancels posted
+ * receives, MPI_Finalize. Takes NULL. After a failure (see ls_comm_set_failed) no wait is
+ * longer than LS_COMM_GRACE_US, and if a peer does not come MPI is left unfinalised: the
+ * launcher then ends the job when this process exits. */
 void ls_comm_destroy(struct ls_comm *comm);
+
+/* The run has failed: peers may be gone. Transport errors do this themselves. Local. */
+void ls_comm_set_failed(struct ls_comm *comm);
 
 int ls_comm_rank(const struct ls_comm *comm);
 int ls_comm_size(const struct ls_comm *comm);
@@ -34,8 +55,9 @@ int ls_comm_size(const struct ls_comm *comm);
 const char *ls_comm_host(const struct ls_comm *comm);
 const char *ls_comm_backend_name(const struct ls_comm *comm);
 
-/* Opens one end of a link with n_buffers (1..64) of buffer_bytes each; a receiving end posts
- * them all. Local: both ranks must do it with the same sizes. Owned by comm. */
+/* Opens one end of a link with n_buffers (1..64) of buffer_bytes each (1..INT_MAX; more is
+ * LS_E_REFUSED); a receiving end posts them all. Local: both ranks must do it with the same
+ * sizes. Owned by comm. */
 ls_status ls_comm_open(struct ls_comm *comm, struct ls_link **out, int peer, enum ls_tag tag,
                        enum ls_direction direction, int n_buffers, uint64_t buffer_bytes,
                        struct ls_err *err);
@@ -43,22 +65,26 @@ ls_status ls_comm_open(struct ls_comm *comm, struct ls_link **out, int peer, enu
 /* Sending: the next free buffer, or NULL while all are in flight (then ls_comm_progress). The
  * same buffer is returned until it is sent. */
 void *ls_link_buffer(struct ls_link *link);
-/* Starts sending the first n bytes of the buffer last returned. */
+/* Starts sending the first n bytes of the buffer last returned; the caller must not touch it
+ * afterwards. */
 ls_status ls_link_send(struct ls_link *link, uint64_t n, struct ls_err *err);
-/* True when nothing is in flight. */
+/* Sending: true when nothing is in flight. Receiving: true when no message waits or is held. */
 bool ls_link_idle(struct ls_link *link);
 
 /* Receiving: *bytes is the oldest arrived message (stays valid until ls_link_return) or NULL
- * when none has arrived. A message longer than the buffer is LS_E_TOO_LARGE. */
+ * when none has arrived. The caller may write to it (opening a frame works in place). A
+ * message longer than the buffer is LS_E_TOO_LARGE, for this and every later call. */
 ls_status ls_link_poll(struct ls_link *link, void **bytes, uint64_t *n, struct ls_err *err);
 /* Gives the oldest message's buffer back; it is posted again. */
 ls_status ls_link_return(struct ls_link *link, struct ls_err *err);
 
-/* Lets the backend move data and completes sends. Cheap enough for every layer of a forward. */
+/* Lets the backend move data and completes sends; fails when a send has failed (failed receives
+ * are told by ls_link_poll). Cheap enough for every layer of a forward. */
 ls_status ls_comm_progress(struct ls_comm *comm, struct ls_err *err);
 
-/* To be called by a loop that found nothing to do: first spins, then yields the core. Reset the
- * counter to 0 when something was found. */
+/* To be called by a loop that found nothing to do: first spins, then yields the core, then
+ * sleeps for a small part of the time already waited. Reset the counter to 0 when something was
+ * found. */
 void ls_comm_idle(unsigned *idle_count);
 
 /* Bytes and messages moved, for the manifest. */

@@ -1,0 +1,84 @@
+/* What the backends share behind comm.h: the ring of a link, and the table of a backend.
+ *
+ * Layer: comm, private to this folder. A link is a ring of n_buffers slots; `oldest` is the
+ * first busy one. Sending: n_busy slots from `oldest` on are in flight, the next one is being
+ * filled. Receiving: all slots are posted; the oldest is either posted, or arrived and held by
+ * the caller. MPI matches messages of one (peer, tag) in order, so ring order is arrival order.
+ *
+ * Backend functions report failure by ls_link_fail; comm.c turns it into a status. */
+#ifndef LS_COMM_BACKEND_H
+#define LS_COMM_BACKEND_H
+
+#include "comm/comm.h"
+
+enum { LS_HOST_NAME = 256, LS_LINK_LABEL = 64, LS_LINK_FAILURE = 128 };
+
+struct ls_link {
+    struct ls_comm *comm;
+    struct ls_link *next; /* of the same comm */
+    const struct ls_backend *backend;
+    int peer; /* rank */
+    enum ls_tag tag;
+    enum ls_direction direction;
+    int n_buffers;
+    uint64_t buffer_bytes;
+    uint64_t stride_bytes;  /* from one buffer to the next, a multiple of LS_ALIGN */
+    unsigned char *buffers; /* [n_buffers][stride_bytes]; NULL on a receiving self link */
+    int oldest, n_busy;
+    bool arrived; /* receiving: the oldest message has arrived */
+    void *message;
+    uint64_t arrived_bytes;
+    ls_status failed; /* first failure; the link is unusable from then on */
+    char failure[LS_LINK_FAILURE];
+    void *requests;                         /* MPI: [n_buffers] of MPI_Request */
+    struct ls_link *pair;                   /* self: the other end, NULL until it is opened */
+    uint64_t message_bytes[LS_MAX_BUFFERS]; /* self, sending: length of each message */
+};
+
+struct ls_backend {
+    ls_status (*open)(struct ls_link *link, struct ls_err *err);
+    void (*send)(struct ls_link *link, int slot, uint64_t n);
+    /* Retires finished sends, or notices the oldest arrival. Never blocks. */
+    void (*advance)(struct ls_link *link);
+    /* Posts the oldest buffer again and makes the next one the oldest. */
+    void (*release)(struct ls_link *link);
+    /* Frees what open made except the buffers; false when those must outlive the link. */
+    bool (*close)(struct ls_link *link);
+};
+
+struct ls_comm {
+    enum ls_comm_backend kind;
+    int rank, size;
+    char host[LS_HOST_NAME];
+    struct ls_link *links;
+    struct ls_comm_counts counts;
+    bool failed;
+    struct ls_mpi *mpi; /* NULL for self */
+};
+
+extern const struct ls_backend ls_backend_self;
+extern const struct ls_backend ls_backend_mpi;
+
+/* MPI's part of create: fills comm->rank, size and mpi. Collective. */
+ls_status ls_mpi_start(struct ls_comm *comm, struct ls_err *err);
+/* Waits for sends and then for all ranks, bounded as comm.h says. */
+void ls_mpi_quiesce(struct ls_comm *comm);
+/* After the links are closed: MPI_Finalize if every rank came. */
+void ls_mpi_stop(struct ls_comm *comm);
+
+/* Names the link in a message: "link to rank 3, tag 2". Returns text. */
+const char *ls_link_label(const struct ls_link *link, char text[LS_LINK_LABEL]);
+
+/* Records the first failure of a link and marks the whole comm as failed. */
+void ls_link_fail(struct ls_link *link, ls_status status, const char *failure);
+/* The same for a message longer than the buffer. */
+void ls_link_fail_too_large(struct ls_link *link);
+
+ls_status ls_link_alloc_buffers(struct ls_link *link, struct ls_err *err);
+
+static inline unsigned char *ls_link_slot(const struct ls_link *link, int slot)
+{
+    return link->buffers + (uint64_t)slot * link->stride_bytes;
+}
+
+#endif
