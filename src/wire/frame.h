@@ -71,9 +71,10 @@ struct ls_frame {
 struct ls_frame_link {
     uint8_t run_id[LS_RUN_ID];
     uint32_t source, destination;
-    uint64_t next_sequence;   /* advanced by seal (sender) and by a successful open (receiver) */
-    uint64_t max_frame_bytes; /* header + payload + tag; from the plan, before the first receive */
-    uint32_t epoch;           /* of the key in use; 0 while a link has no keys */
+    uint64_t next_sequence; /* advanced by seal (sender) and by a successful open (receiver) */
+    uint64_t
+        max_frame_bytes; /* header + payload + tag; from the plan, before the first receive */
+    uint32_t epoch;      /* of the key in use; 0 while a link has no keys */
 };
 
 /* What a receiver expects of the next frame; every field is compared for equality except that
@@ -85,26 +86,27 @@ struct ls_frame_expect {
     uint64_t id; /* expected step or request id */
     uint8_t dtype, ndim;
     uint32_t dims[LS_FRAME_DIMS];
-    uint32_t min_dim0, max_dim0;     /* dims[0] within these; dims[0] above is not used */
-    uint32_t min_table, max_table;   /* bytes */
-    bool more_allowed;     /* the payload may come in several frames */
-    uint64_t chunk_offset; /* bytes of this payload that have already come */
+    uint32_t min_dim0, max_dim0;   /* dims[0] within these; dims[0] above is not used */
+    uint32_t min_table, max_table; /* bytes */
+    bool more_allowed;             /* the payload may come in several frames */
+    uint64_t chunk_offset;         /* bytes of this payload that have already come */
 };
 
 /* A frame without a tensor has dtype NONE, ndim 0 and tensor_bytes 0; one with a tensor has
  * 1..4 dims. The payload, over all of its chunks, is table_bytes + tensor_bytes long unless it
  * is packed; MORE is set on every chunk but the last. */
 
-/* Writes header and (zero) tag around a payload that already lies at buf + LS_FRAME_HEADER; buf has
- * room for header + payload_bytes + tag. Fills run id, source, destination, sequence from `link`
- * and advances it; clears SEALED. Level `plain`. Returns the frame's total size. */
+/* Writes header and (zero) tag around a payload that already lies at buf + LS_FRAME_HEADER; buf
+ * has room for header + payload_bytes + tag. Fills run id, source, destination, sequence from
+ * `link` and advances it; clears SEALED. Level `plain`. Returns the frame's total size. */
 uint64_t ls_frame_seal(unsigned char *buf, struct ls_frame *frame, struct ls_frame_link *link);
 
-/* Checks n received bytes of a `plain` link in the order of the wire's rule and fills *frame. On
- * success the payload is at bytes + LS_FRAME_HEADER, frame->payload_bytes long, the table first. Each
- * failure has its own status (TOO_LARGE, AUTH, VERSION, WRONG_LINK, SEQUENCE, NOT_ALLOWED,
- * SHAPE) and leaves `link` and *frame untouched. A frame too short for a header and a tag, or
- * with a tag that is not zero, is AUTH; unknown flags or reserved bytes are VERSION. */
+/* Checks n received bytes of a `plain` link in the order of the wire's rule and fills *frame.
+ * On success the payload is at bytes + LS_FRAME_HEADER, frame->payload_bytes long, the table
+ * first. Each failure has its own status (TOO_LARGE, AUTH, VERSION, WRONG_LINK, SEQUENCE,
+ * NOT_ALLOWED, SHAPE) and leaves `link` and *frame untouched. A frame too short for a header
+ * and a tag, or with a tag that is not zero, is AUTH; unknown flags or reserved bytes are
+ * VERSION. */
 ls_status ls_frame_open(struct ls_frame *frame, const unsigned char *bytes, uint64_t n,
                         struct ls_frame_link *link, const struct ls_frame_expect *expect,
                         struct ls_err *err);
@@ -119,13 +121,14 @@ ls_status ls_frame_check_size(uint64_t n, const struct ls_frame_link *link, stru
 void ls_frame_read_header(struct ls_frame *frame, const unsigned char header[LS_FRAME_HEADER]);
 /* Steps 3 to 5, on bytes whose tag has been verified; level_flags is what this link's level
  * demands of LS_FLAG_SEALED. Advances link on success. */
-ls_status ls_frame_check_authentic(struct ls_frame *frame, const unsigned char *bytes, uint64_t n,
-                                   unsigned level_flags, struct ls_frame_link *link,
+ls_status ls_frame_check_authentic(struct ls_frame *frame, const unsigned char *bytes,
+                                   uint64_t n, unsigned level_flags, struct ls_frame_link *link,
                                    const struct ls_frame_expect *expect, struct ls_err *err);
 
 /* The table of who may send what: the kinds (mask) that `from` may send to `to`, given which
  * ranks hold the first and last stage and which stage each holds. stage < 0: no stage. */
-uint32_t ls_kinds_allowed(int from_rank, int to_rank, int from_stage, int to_stage, int n_stages);
+uint32_t ls_kinds_allowed(int from_rank, int to_rank, int from_stage, int to_stage,
+                          int n_stages);
 
 const char *ls_kind_name(unsigned kind);
 

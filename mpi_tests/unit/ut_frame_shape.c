@@ -1,0 +1,269 @@
+/* The frame reader's last step: dtype, dims, table, tensor bytes and chunks, and the view of
+ * the tensor behind them. */
+#include "base/mutant.h"
+#include "wire/tensor.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MAX_PAYLOAD = 1 << 16, MAX_FRAME = LS_FRAME_HEADER + MAX_PAYLOAD + LS_FRAME_TAG };
+
+static unsigned char bytes[MAX_FRAME];
+
+/* Seals `frame` and opens it again under `expect`. */
+static ls_status pass(struct ls_frame frame, const struct ls_frame_expect *expect)
+{
+    struct ls_frame_link sender = { .source = 1,
+                                    .destination = 2,
+                                    .max_frame_bytes = MAX_FRAME };
+    struct ls_frame_link receiver = sender;
+    struct ls_frame out;
+    struct ls_err err;
+    uint64_t n = ls_frame_seal(bytes, &frame, &sender);
+    return ls_frame_open(&out, bytes, n, &receiver, expect, &err);
+}
+
+static const struct ls_frame hidden = { .kind = LS_KIND_STEP,
+                                        .dtype = LS_DTYPE_F32,
+                                        .ndim = 2,
+                                        .dims = { 4, 6 },
+                                        .table_bytes = 32,
+                                        .tensor_bytes = 96,
+                                        .payload_bytes = 128 };
+static const struct ls_frame_expect step = { .kinds = 1u << LS_KIND_STEP,
+                                             .dtype = LS_DTYPE_F32,
+                                             .ndim = 2,
+                                             .dims = { 0, 6 },
+                                             .min_dim0 = 2,
+                                             .max_dim0 = 8,
+                                             .min_table = 16,
+                                             .max_table = 48 };
+static const struct ls_frame_expect control = { .kinds = 1u << LS_KIND_PLAN,
+                                                .any_content = true };
+
+static void first_dim_has_a_minimum_and_a_maximum(void **state)
+{
+    (void)state;
+    for (uint32_t d = 0; d < 12; d++) {
+        struct ls_frame f = hidden;
+        f.dims[0] = d;
+        f.tensor_bytes = d * 24;
+        f.payload_bytes = 32 + f.tensor_bytes;
+        assert_int_equal(pass(f, &step), d >= 2 && d <= 8 ? LS_OK : LS_E_SHAPE);
+    }
+}
+
+static void table_has_a_minimum_and_a_maximum(void **state)
+{
+    (void)state;
+    for (uint32_t t = 0; t < 64; t++) {
+        struct ls_frame f = hidden;
+        f.table_bytes = t;
+        f.payload_bytes = t + 96;
+        assert_int_equal(pass(f, &step), t >= 16 && t <= 48 ? LS_OK : LS_E_SHAPE);
+    }
+}
+
+static void other_dims_and_dtype_are_equal_or_refused(void **state)
+{
+    (void)state;
+    static const uint32_t widths[] = { 0, 1, 5, 7, 12 };
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        struct ls_frame f = hidden;
+        f.dims[1] = widths[i];
+        f.tensor_bytes = 16 * widths[i];
+        f.payload_bytes = 32 + f.tensor_bytes;
+        assert_int_equal(pass(f, &step), LS_E_SHAPE);
+    }
+    for (unsigned dtype = 0; dtype < 256; dtype++) {
+        struct ls_frame f = hidden;
+        f.dtype = (uint8_t)dtype;
+        f.tensor_bytes = 24 * ls_dtype_bytes((enum ls_dtype)dtype);
+        f.payload_bytes = 32 + f.tensor_bytes;
+        assert_int_equal(pass(f, &step), dtype == LS_DTYPE_F32 ? LS_OK : LS_E_SHAPE);
+    }
+}
+
+static void ndim_is_equal_and_unused_dims_are_zero(void **state)
+{
+    (void)state;
+    for (unsigned ndim = 0; ndim < 256; ndim++) {
+        struct ls_frame f = hidden;
+        f.ndim = (uint8_t)ndim;
+        f.dims[2] = ndim > 2, f.dims[3] = ndim > 3;
+        assert_int_equal(pass(f, &step), ndim == 2 ? LS_OK : LS_E_SHAPE);
+    }
+    for (int i = 2; i < LS_FRAME_DIMS; i++) {
+        struct ls_frame f = hidden;
+        f.dims[i] = 1;
+        assert_int_equal(pass(f, &step), LS_E_SHAPE);
+    }
+}
+
+static void tensor_bytes_is_the_product(void **state)
+{
+    (void)state;
+    static const uint64_t claims[] = {
+        0, 95, 97, 192, UINT32_MAX, UINT64_MAX, (uint64_t)96 + ((uint64_t)1 << 32)
+    };
+    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
+        struct ls_frame f = hidden;
+        f.tensor_bytes = claims[i];
+        assert_int_equal(pass(f, &step), LS_E_SHAPE);
+    }
+}
+
+/* Each wraps to a small number in 64 bits; tensor_bytes says what the wrapped product is. */
+static void a_product_that_overflows_is_refused(void **state)
+{
+    (void)state;
+    static const uint32_t dims[][LS_FRAME_DIMS] = {
+        { 0x80000000u, 0x80000000u, 2, 2 }, /* 2^64 elements: 0 */
+        { 0x40000000u, 0x40000000u, 4, 1 }, /* 2^62 x 4 bytes: 0 */
+        { UINT32_MAX, UINT32_MAX, UINT32_MAX, 1 },
+        { UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX },
+        { 641, 6700417, 0xffffffffu, 1 },
+    };
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        struct ls_frame f = { .kind = LS_KIND_PLAN, .dtype = LS_DTYPE_F32, .ndim = 4 };
+        memcpy(f.dims, dims[i], sizeof f.dims);
+        f.tensor_bytes = (uint64_t)4 * dims[i][0] * dims[i][1] * dims[i][2] * dims[i][3];
+        f.payload_bytes = f.tensor_bytes < MAX_PAYLOAD ? f.tensor_bytes : 0;
+        assert_int_equal(pass(f, &control), LS_E_SHAPE);
+    }
+}
+
+static void control_frames_are_consistent_in_themselves(void **state)
+{
+    (void)state;
+    struct ls_frame f = { .kind = LS_KIND_PLAN, .table_bytes = 100, .payload_bytes = 100 };
+    assert_int_equal(pass(f, &control), LS_OK);
+    f.payload_bytes = 99;
+    assert_int_equal(pass(f, &control), LS_E_SHAPE);
+    f = (struct ls_frame){ .kind = LS_KIND_PLAN,
+                           .dtype = LS_DTYPE_U8,
+                           .ndim = 1,
+                           .dims = { 100 },
+                           .tensor_bytes = 100,
+                           .payload_bytes = 100 };
+    assert_int_equal(pass(f, &control), LS_OK);
+    f.dims[0] = 0, f.tensor_bytes = f.payload_bytes = 0;
+    assert_int_equal(pass(f, &control), LS_E_SHAPE);
+    f = (struct ls_frame){
+        .kind = LS_KIND_PLAN, .dtype = LS_DTYPE_U8, .tensor_bytes = 1, .payload_bytes = 1
+    };
+    assert_int_equal(pass(f, &control), LS_E_SHAPE);
+    f = (struct ls_frame){ .kind = LS_KIND_PLAN, .ndim = 1, .dims = { 1 } };
+    assert_int_equal(pass(f, &control), LS_E_SHAPE);
+    f = (struct ls_frame){ .kind = LS_KIND_PLAN, .tensor_bytes = 8, .payload_bytes = 8 };
+    assert_int_equal(pass(f, &control), LS_E_SHAPE);
+}
+
+static void id_is_checked_when_asked(void **state)
+{
+    (void)state;
+    struct ls_frame_expect e = step;
+    struct ls_frame f = hidden;
+    f.id = 9;
+    assert_int_equal(pass(f, &e), LS_OK);
+    e.check_id = true;
+    e.id = 9;
+    assert_int_equal(pass(f, &e), LS_OK);
+    e.id = 10;
+    assert_int_equal(pass(f, &e), LS_E_SHAPE);
+}
+
+static void chunks_are_contiguous_and_end_without_more(void **state)
+{
+    (void)state;
+    struct ls_frame_expect e = step;
+    e.more_allowed = true;
+    for (uint64_t offset = 0; offset <= 130; offset++)
+        for (uint64_t n = 0; n <= 130; n += 5)
+            for (int more = 0; more < 2; more++) {
+                struct ls_frame f = hidden;
+                f.chunk_offset = offset;
+                f.payload_bytes = n;
+                f.flags = more ? LS_FLAG_MORE : 0;
+                bool good = more ? offset + n < 128 && n > 0 : offset + n == 128;
+                e.chunk_offset = offset;
+                assert_int_equal(pass(f, &e), good ? LS_OK : LS_E_SHAPE);
+                e.chunk_offset = offset + 1;
+                assert_int_equal(pass(f, &e), LS_E_SHAPE);
+                e.chunk_offset = offset;
+                e.more_allowed = false;
+                assert_int_equal(pass(f, &e), good && !more ? LS_OK : LS_E_SHAPE);
+                e.more_allowed = true;
+            }
+}
+
+static void chunk_offset_that_overflows_is_refused(void **state)
+{
+    (void)state;
+    struct ls_frame_expect e = step;
+    struct ls_frame f = hidden;
+    e.more_allowed = true;
+    f.chunk_offset = e.chunk_offset = UINT64_MAX - 127;
+    assert_int_equal(pass(f, &e), LS_E_SHAPE);
+    f.flags = LS_FLAG_MORE;
+    f.chunk_offset = e.chunk_offset = UINT64_MAX - 63;
+    assert_int_equal(pass(f, &e), LS_E_SHAPE);
+}
+
+static void unknown_flags_are_version_skew(void **state)
+{
+    (void)state;
+    for (unsigned flags = 0; flags < 256; flags++) {
+        if (flags & LS_FLAG_SEALED)
+            continue; /* seal clears it on a plain link */
+        struct ls_frame f = hidden;
+        f.flags = (uint8_t)flags;
+        ls_status want = flags == 0 ? LS_OK : flags == LS_FLAG_MORE ? LS_E_SHAPE : LS_E_VERSION;
+        assert_int_equal(pass(f, &step), want);
+    }
+}
+
+static void a_view_has_the_senders_bits(void **state)
+{
+    (void)state;
+    unsigned char payload[32 + 2 * 64], sent[sizeof payload];
+    struct ls_frame f = { .dtype = LS_DTYPE_F16,
+                          .ndim = 2,
+                          .dims = { 4, 16 },
+                          .table_bytes = 32,
+                          .tensor_bytes = 128 };
+    struct ls_wire_tensor t;
+    for (size_t i = 0; i < sizeof payload; i++)
+        payload[i] = (unsigned char)(i * 37 + 5);
+    memcpy(sent, payload, sizeof sent);
+    ls_tensor_from_wire(&t, &f, payload);
+    assert_int_equal(t.dtype, LS_DTYPE_F16);
+    assert_int_equal(t.ndim, 2);
+    assert_int_equal(t.dims[0], 4);
+    assert_int_equal(t.dims[1], 16);
+    assert_int_equal(t.bytes, 128);
+    assert_ptr_equal(t.data, payload + 32);
+    assert_memory_equal(payload, sent, sizeof sent);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(first_dim_has_a_minimum_and_a_maximum),
+        cmocka_unit_test(table_has_a_minimum_and_a_maximum),
+        cmocka_unit_test(other_dims_and_dtype_are_equal_or_refused),
+        cmocka_unit_test(ndim_is_equal_and_unused_dims_are_zero),
+        cmocka_unit_test(tensor_bytes_is_the_product),
+        cmocka_unit_test(a_product_that_overflows_is_refused),
+        cmocka_unit_test(control_frames_are_consistent_in_themselves),
+        cmocka_unit_test(id_is_checked_when_asked),
+        cmocka_unit_test(chunks_are_contiguous_and_end_without_more),
+        cmocka_unit_test(chunk_offset_that_overflows_is_refused),
+        cmocka_unit_test(unknown_flags_are_version_skew),
+        cmocka_unit_test(a_view_has_the_senders_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
