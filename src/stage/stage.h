@@ -55,6 +55,10 @@ void ls_stage_logits(struct ls_stage *stage, const struct ls_step *step, uint32_
 /* BLAKE2b-256 over the logits rows digested for this slot since it was opened. */
 void ls_stage_digest(const struct ls_stage *stage, uint32_t slot, unsigned char digest[32]);
 
+/* First global layer whose output held NaN for any token of the slot since it was opened, as far
+ * as this stage and those before it saw, or LS_NO_LAYER. */
+int32_t ls_stage_nan_layer(const struct ls_stage *stage, uint32_t slot);
+
 void ls_stage_get_counts(const struct ls_stage *stage, struct ls_stage_counts *counts);
 
 /* Bytes beside weights and KV pool that a stage of these layers will allocate. For the plan. */

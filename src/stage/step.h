@@ -41,7 +41,7 @@ struct ls_step_event {
 /* Bounds that the plan fixes; buffers and checks use these, never a peer's numbers. */
 struct ls_step_limits {
     uint32_t max_rows;   /* rows of a step, <= n_slots */
-    uint32_t max_events; /* events of a step */
+    uint32_t max_events; /* events of a step, 1.. */
     uint32_t max_tokens; /* tokens of a step: the budget */
     uint32_t n_slots, n_blocks;
     uint32_t max_blocks_per_slot; /* ceil(context / 32) */
@@ -55,6 +55,9 @@ struct ls_step {
     struct ls_step_event *events; /* [max_events], applied in order before the rows */
     int32_t *tokens;              /* [max_tokens] in row order; only on rank 0, else NULL */
 };
+
+/* LS_E_REFUSED when the limits contradict each other or pass what the program can address. */
+ls_status ls_step_limits_check(const struct ls_step_limits *lim, struct ls_err *err);
 
 /* Allocates the arrays of one step (with_tokens: on rank 0). */
 ls_status ls_step_init(struct ls_step *step, const struct ls_step_limits *lim, int with_tokens,
@@ -70,6 +73,10 @@ void ls_step_encode(const struct ls_step *step, unsigned char *out);
  * arrays must have been made for the same limits; id is not in the bytes and not touched. */
 ls_status ls_step_decode(struct ls_step *step, const unsigned char *bytes, size_t n,
                          const struct ls_step_limits *lim, struct ls_err *err);
+
+/* Every check that needs nothing but the limits, on a step that did not come as bytes. */
+ls_status ls_step_check(const struct ls_step *step, const struct ls_step_limits *lim,
+                        struct ls_err *err);
 
 /* Rows of logits that a step makes: for each row in order its last max(n_send, n_digest)
  * positions, ascending. */

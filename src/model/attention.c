@@ -1,0 +1,157 @@
+#include "model/pass.h"
+
+#include "base/size.h"
+
+/* Rows (heads x queries) that an attention call computes together from one load of a key. */
+enum { CALL_ROWS = 24 };
+
+/* --- q and k before attention ----------------------------------------------------------------
+ */
+
+static void norm_heads(const struct ls_forward *f, float *x, const float *w, int n_heads,
+                       int dim)
+{
+    const struct ls_arch *arch = f->cfg.arch;
+    if (arch->qk_norm == LS_QK_NONE)
+        return;
+    int n = arch->qk_norm == LS_QK_ALL_HEADS ? n_heads * dim : dim;
+    for (int at = 0; at < n_heads * dim; at += n)
+        f->cfg.kernels->rmsnorm(x + at, x + at, w, n, arch->norm_eps, arch->norm_weight,
+                                arch->dtype);
+}
+
+static void turn_heads(const struct ls_forward *f, float *x, uint32_t t, int r, int n_heads,
+                       int dim)
+{
+    const struct ls_rope *rope = &f->cfg.arch->ropes[r];
+    size_t at = (size_t)t * (size_t)rope->n_pairs;
+    for (int h = 0; h < n_heads; h++)
+        f->cfg.kernels->rope(x + h * dim, f->s.cosines[r] + at, f->s.sines[r] + at,
+                             rope->n_pairs, rope->pairs, f->cfg.arch->dtype);
+}
+
+static void store_row(const struct ls_forward *f, const struct ls_pass *pass, uint32_t t,
+                      const float *k, const float *v)
+{
+    const struct ls_span *span = &f->io.spans[f->s.span_of[t]];
+    const struct ls_kv_layer *kv = pass->kv;
+    int dim = pass->layer->head_dim;
+    int32_t pos = ls_token_pos(f, t);
+    char *block = kv->base + span->blocks[pos / LS_KV_BLOCK] * kv->block_bytes;
+    for (int h = 0; h < pass->layer->n_kv_heads; h++, block += kv->head_bytes)
+        f->cfg.kernels->kv_store(block, block + kv->k_bytes, k + h * dim, v + h * dim,
+                                 pos % LS_KV_BLOCK, dim, dim, f->cfg.arch->dtype);
+}
+
+void ls_phase_cache(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
+{
+    const struct ls_layer *layer = pass->layer;
+    int dim = layer->head_dim, q_width = layer->n_heads * dim;
+    for (uint32_t t = p.row0; t < p.row1; t++) {
+        float *q = f->s.q + t * f->s.ld_q, *k = f->s.k + t * f->s.ld_kv;
+        norm_heads(f, q, pass->w->q_norm, layer->n_heads, dim);
+        norm_heads(f, k, pass->w->k_norm, layer->n_kv_heads, dim);
+        if (layer->rope >= 0) {
+            turn_heads(f, q, t, layer->rope, layer->n_heads, dim);
+            turn_heads(f, k, t, layer->rope, layer->n_kv_heads, dim);
+        }
+        store_row(f, pass, t, k, f->s.v + t * f->s.ld_kv);
+        if (q_width % 2)
+            f->s.o[t * f->s.ld_q + (size_t)q_width] = 0; /* a wider layer may have been here */
+    }
+}
+
+/* --- attention -------------------------------------------------------------------------------
+ */
+
+/* One call: queries [first, first + n) of a span. */
+struct tile {
+    const struct ls_span *span;
+    uint32_t first, n;
+};
+
+static uint32_t call_queries(const struct ls_layer *layer)
+{
+    int group = layer->n_heads / layer->n_kv_heads;
+    return group < CALL_ROWS ? (uint32_t)(CALL_ROWS / group) : 1;
+}
+
+static struct tile tile_at(const struct ls_span *span, uint32_t first, uint32_t at_most)
+{
+    uint32_t left = span->count - first;
+    return (struct tile){ span, first, left < at_most ? left : at_most };
+}
+
+/* Keys that the tile's queries read together; at least 1. */
+static uint64_t tile_cost(const struct ls_layer *layer, struct tile tile)
+{
+    int32_t pos = tile.span->first_pos + (int32_t)tile.first;
+    int32_t low = ls_first_visible(layer, pos, tile.span->live_first);
+    return (uint64_t)(pos + (int32_t)tile.n - low) * tile.n;
+}
+
+static uint64_t total_cost(const struct ls_forward *f, const struct ls_layer *layer)
+{
+    uint64_t total = 0;
+    uint32_t step = call_queries(layer);
+    for (uint32_t i = 0; i < f->io.n_spans; i++)
+        for (uint32_t at = 0; at < f->io.spans[i].count; at += step)
+            total += tile_cost(layer, tile_at(&f->io.spans[i], at, step));
+    return total * (uint64_t)layer->n_kv_heads;
+}
+
+static void attend(struct ls_forward *f, const struct ls_pass *pass, struct tile tile, int head,
+                   float *scratch)
+{
+    const struct ls_layer *layer = pass->layer;
+    const struct ls_span *span = tile.span;
+    const char *pool = pass->kv->base + (size_t)head * pass->kv->head_bytes;
+    int group = layer->n_heads / layer->n_kv_heads;
+    size_t column = (size_t)head * (size_t)group * (size_t)layer->head_dim;
+    size_t at = (size_t)(span->token + tile.first) * f->s.ld_q + column;
+    int32_t first_visible[CALL_ROWS];
+    int32_t pos = span->first_pos + (int32_t)tile.first;
+    for (uint32_t i = 0; i < tile.n; i++)
+        first_visible[i] = ls_first_visible(layer, pos + (int32_t)i, span->live_first);
+    const struct ls_attn call = { .q = f->s.q + at,
+                                  .o = f->s.o + at,
+                                  .ldq = f->s.ld_q,
+                                  .ldo = f->s.ld_q,
+                                  .n_queries = (int)tile.n,
+                                  .n_group = group,
+                                  .k_dim = layer->head_dim,
+                                  .v_dim = layer->head_dim,
+                                  .first_pos = pos,
+                                  .first_visible = first_visible,
+                                  .blocks = span->blocks,
+                                  .k_pool = pool,
+                                  .v_pool = pool + pass->kv->k_bytes,
+                                  .block_stride = pass->kv->block_bytes,
+                                  .d = f->cfg.arch->dtype,
+                                  .scale = layer->attn_scale,
+                                  .softcap = f->cfg.arch->attn_softcap };
+    f->cfg.kernels->attention(&call, scratch);
+}
+
+/* Every member walks the same list of calls and takes those whose middle, in keys, falls into
+ * its share of the total. */
+void ls_phase_attention(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
+{
+    const struct ls_layer *layer = pass->layer;
+    uint64_t share = total_cost(f, layer) / (uint64_t)p.n_members + 1;
+    uint64_t before = 0;
+    uint32_t step = call_queries(layer);
+    float *scratch = f->s.attn + (size_t)p.member * f->s.attn_floats;
+    for (uint32_t i = 0; i < f->io.n_spans; i++) {
+        const struct ls_span *span = &f->io.spans[i];
+        for (int head = 0; head < layer->n_kv_heads; head++) {
+            for (uint32_t at = 0; at < span->count; at += step) {
+                struct tile tile = tile_at(span, at, step);
+                uint64_t cost = tile_cost(layer, tile);
+                if ((before + cost / 2) / share == (uint64_t)p.member)
+                    attend(f, pass, tile, head, scratch);
+                before += cost;
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+#include "model/forward.h"
+
+#include "base/mutant.h"
+#include "model/pass.h"
+
+#include <string.h>
+
+/* --- one run ---------------------------------------------------------------------------------
+ */
+
+static struct ls_pass pass_of(const struct ls_forward *f, int l)
+{
+    int local = l - f->cfg.first_layer;
+    int decides = LS_MUTANT(LOCAL_LAYER) ? local : l;
+    return (struct ls_pass){ .global = l,
+                             .layer = &f->cfg.arch->layers[decides],
+                             .w = &f->weights->layers[local],
+                             .kv = &f->s.kv[local] };
+}
+
+/* Between barriers each phase reads what others wrote before and writes only its own part. Rows
+ * have one owner throughout, so two phases over rows need no barrier between them; neither has
+ * anything the tiles of o and of gate and up in common. */
+static void run_layer(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
+{
+    ls_rows_norm(f, p, pass->w->attn_norm);
+    ls_team_barrier(f->team);
+    ls_phase_qkv(f, p, pass);
+    ls_team_barrier(f->team);
+    ls_phase_cache(f, p, pass);
+    ls_team_barrier(f->team);
+    ls_phase_attention(f, p, pass);
+    ls_team_barrier(f->team);
+    ls_phase_attn_out(f, p, pass);
+    if (f->cfg.arch->residual != LS_RES_PARALLEL) {
+        ls_team_barrier(f->team);
+        ls_rows_join(f, p, pass->w->post_attn_norm);
+        ls_rows_norm(f, p, pass->w->ffn_norm);
+        ls_team_barrier(f->team);
+    }
+    ls_phase_ffn_in(f, p, pass);
+    ls_team_barrier(f->team);
+    ls_phase_ffn_out(f, p, pass);
+    ls_team_barrier(f->team);
+    ls_rows_join(f, p, pass->w->post_ffn_norm);
+    ls_rows_find_nan(f, p, pass->global);
+}
+
+static struct ls_part part_of(int member, int n_members, uint32_t n_rows)
+{
+    uint64_t begin, end;
+    ls_team_share(n_rows, member, n_members, &begin, &end);
+    return (struct ls_part){ member, n_members, (uint32_t)begin, (uint32_t)end };
+}
+
+/* The caller's code sees the caller's floating-point state. */
+static void progress(const struct ls_forward *f, unsigned *saved)
+{
+    ls_fp_leave(*saved);
+    f->cfg.progress(f->cfg.progress_arg);
+    *saved = ls_fp_enter();
+}
+
+static void run_job(void *arg, int member, int n_members)
+{
+    struct ls_forward *f = arg;
+    struct ls_part p = part_of(member, n_members, f->io.n_tokens);
+    unsigned saved = ls_fp_enter();
+    ls_rows_load(f, p);
+    ls_rope_fill(f, p);
+    for (int l = f->cfg.first_layer; l < f->cfg.last_layer; l++) {
+        const struct ls_pass pass = pass_of(f, l);
+        run_layer(f, p, &pass);
+        if (member == 0 && f->cfg.progress)
+            progress(f, &saved);
+    }
+    ls_rows_store(f, p);
+    ls_fp_leave(saved);
+}
+
+static int32_t first_nan(const struct ls_forward *f, const struct ls_span *span)
+{
+    int32_t first = -1;
+    for (uint32_t t = span->token; t < span->token + span->count; t++) {
+        int32_t l = f->s.nan_layer[t];
+        if (l >= 0 && (first < 0 || l < first))
+            first = l;
+    }
+    return first;
+}
+
+void ls_forward_run(struct ls_forward *f, const struct ls_forward_io *io)
+{
+    f->io = *io;
+    for (uint32_t i = 0; i < io->n_spans; i++)
+        for (uint32_t t = 0; t < io->spans[i].count; t++)
+            f->s.span_of[io->spans[i].token + t] = i;
+    ls_team_run(f->team, run_job, f);
+    for (uint32_t i = 0; i < io->n_spans; i++)
+        io->span_nan_layer[i] = first_nan(f, &io->spans[i]);
+}
+
+/* --- logits ----------------------------------------------------------------------------------
+ */
+
+static void logits_job(void *arg, int member, int n_members)
+{
+    struct ls_forward *f = arg;
+    struct ls_part p = part_of(member, n_members, f->wanted.n_rows);
+    unsigned saved = ls_fp_enter();
+    ls_rows_final_norm(f, p);
+    ls_team_barrier(f->team);
+    ls_phase_head(f, p);
+    ls_fp_leave(saved);
+}
+
+void ls_forward_logits(struct ls_forward *f, const struct ls_logits_io *io)
+{
+    if (io->n_rows == 0)
+        return;
+    f->wanted = *io;
+    ls_team_run(f->team, logits_job, f);
+}
+
+const float *ls_forward_logits_row(const struct ls_forward *f, uint32_t i)
+{
+    return f->s.logits + i * f->s.ld_vocab;
+}
+
+/* --- creation --------------------------------------------------------------------------------
+ */
+
+static void check_job(void *arg, int member, int n_members)
+{
+    struct ls_forward *f = arg;
+    (void)n_members;
+    unsigned saved = ls_fp_enter();
+    f->s.flushing[member] = ls_fp_is_flushing();
+    ls_fp_leave(saved);
+}
+
+static ls_status check_members(struct ls_forward *f, struct ls_err *err)
+{
+    int n = ls_team_size(f->team);
+    ls_team_run(f->team, check_job, f);
+    for (int m = 0; m < n; m++)
+        if (!f->s.flushing[m])
+            return ls_fail(err, LS_E_COMPUTE,
+                           "thread %d of %d does not flush denormals: a product of two small "
+                           "numbers is not zero",
+                           m, n);
+    return LS_OK;
+}
+
+uint64_t ls_forward_bytes(const struct ls_forward_config *config, int n_threads)
+{
+    struct ls_forward *f;
+    struct ls_scratch s;
+    return ls_scratch_place(&f, &s, NULL, config, n_threads);
+}
+
+ls_status ls_forward_create(struct ls_forward **out, const struct ls_forward_config *config,
+                            const struct ls_weights *weights, const struct ls_kv_layer *kv,
+                            struct ls_team *team, struct ls_err *err)
+{
+    int n_threads = ls_team_size(team);
+    void *block;
+    ls_status st =
+        ls_alloc(&block, ls_forward_bytes(config, n_threads), "scratch of the forward", err);
+    if (st)
+        return st;
+    struct ls_forward *f;
+    struct ls_scratch s = { .ld_hidden = 0 };
+    ls_scratch_place(&f, &s, block, config, n_threads);
+    *f = (struct ls_forward){ .cfg = *config, .weights = weights, .team = team, .s = s };
+    memcpy(s.kv, kv, (size_t)(config->last_layer - config->first_layer) * sizeof *kv);
+    st = check_members(f, err);
+    if (st) {
+        ls_forward_destroy(f);
+        return st;
+    }
+    *out = f;
+    return LS_OK;
+}
+
+void ls_forward_destroy(struct ls_forward *f)
+{
+    ls_free(f); /* the forward is the first array of its block */
+}
