@@ -96,6 +96,12 @@ static void ndim_is_equal_and_unused_dims_are_zero(void **state)
         f.dims[2] = ndim > 2, f.dims[3] = ndim > 3;
         assert_int_equal(pass(f, &step), ndim == 2 ? LS_OK : LS_E_SHAPE);
     }
+    struct ls_frame flat = hidden;
+    flat.ndim = 1;
+    flat.dims[1] = 0;
+    flat.tensor_bytes = 16;
+    flat.payload_bytes = 48;
+    assert_int_equal(pass(flat, &step), LS_E_SHAPE);
     for (int i = 2; i < LS_FRAME_DIMS; i++) {
         struct ls_frame f = hidden;
         f.dims[i] = 1;
@@ -136,6 +142,20 @@ static void a_product_that_overflows_is_refused(void **state)
     }
 }
 
+/* 641 x 6700417 x (2^32 - 1) is 2^64 - 1: the tensor fits 64 bits, table and tensor do not. */
+static void table_and_tensor_that_overflow_are_refused(void **state)
+{
+    (void)state;
+    struct ls_frame f = { .kind = LS_KIND_PLAN,
+                          .dtype = LS_DTYPE_U8,
+                          .ndim = 3,
+                          .dims = { 641, 6700417, UINT32_MAX },
+                          .table_bytes = 101,
+                          .tensor_bytes = UINT64_MAX,
+                          .payload_bytes = 100 };
+    assert_int_equal(pass(f, &control), LS_E_SHAPE);
+}
+
 static void control_frames_are_consistent_in_themselves(void **state)
 {
     (void)state;
@@ -156,6 +176,17 @@ static void control_frames_are_consistent_in_themselves(void **state)
         .kind = LS_KIND_PLAN, .dtype = LS_DTYPE_U8, .tensor_bytes = 1, .payload_bytes = 1
     };
     assert_int_equal(pass(f, &control), LS_E_SHAPE);
+    f = (struct ls_frame){ .kind = LS_KIND_PLAN, .dtype = 200 };
+    assert_int_equal(pass(f, &control), LS_E_SHAPE);
+    f = (struct ls_frame){ .kind = LS_KIND_PLAN,
+                           .dtype = LS_DTYPE_U8,
+                           .ndim = 5,
+                           .dims = { 1, 1, 1, 1 },
+                           .tensor_bytes = 1,
+                           .payload_bytes = 1 };
+    assert_int_equal(pass(f, &control), LS_E_SHAPE);
+    f.ndim = 4;
+    assert_int_equal(pass(f, &control), LS_OK);
     f = (struct ls_frame){ .kind = LS_KIND_PLAN, .ndim = 1, .dims = { 1 } };
     assert_int_equal(pass(f, &control), LS_E_SHAPE);
     f = (struct ls_frame){ .kind = LS_KIND_PLAN, .tensor_bytes = 8, .payload_bytes = 8 };
@@ -258,6 +289,7 @@ int main(void)
         cmocka_unit_test(ndim_is_equal_and_unused_dims_are_zero),
         cmocka_unit_test(tensor_bytes_is_the_product),
         cmocka_unit_test(a_product_that_overflows_is_refused),
+        cmocka_unit_test(table_and_tensor_that_overflow_are_refused),
         cmocka_unit_test(control_frames_are_consistent_in_themselves),
         cmocka_unit_test(id_is_checked_when_asked),
         cmocka_unit_test(chunks_are_contiguous_and_end_without_more),
