@@ -182,8 +182,9 @@ static void control_frames_are_consistent_in_themselves(void **state)
                            .dtype = LS_DTYPE_U8,
                            .ndim = 5,
                            .dims = { 1, 1, 1, 1 },
+                           .table_bytes = 4,
                            .tensor_bytes = 1,
-                           .payload_bytes = 1 };
+                           .payload_bytes = 5 };
     assert_int_equal(pass(f, &control), LS_E_SHAPE);
     f.ndim = 4;
     assert_int_equal(pass(f, &control), LS_OK);
