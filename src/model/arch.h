@@ -67,7 +67,10 @@ struct ls_arch {
     char family[24];   /* model_type of the text model */
     int vocab, hidden, n_layers;
     int context;       /* declared: --context or max_position_embeddings */
+    int max_positions; /* max_position_embeddings */
     enum ls_fmt dtype; /* D, the dtype of activations and of the KV cache */
+    bool dtype_stated; /* the config names D; else it is the wish's absent_dtype */
+    bool nested;       /* a text_config inside a larger model: tensors have a longer prefix */
     bool tied;         /* the head is the embedding */
 
     enum ls_residual residual;
@@ -124,12 +127,16 @@ struct ls_tensor_place {
     uint64_t rows; /* rows of the whole tensor as the file must have them */
 };
 
+struct ls_dense;
+
 /* One family: parse and names. The table of all families is in families/families.h. */
 struct ls_family {
-    const char *model_type; /* as in config.json */
-    /* Fills everything but dtype, context, bos/eos from `config` (a json_t object: the text
-     * config). Called with arch->context and arch->dtype already resolved. */
-    ls_status (*parse)(struct ls_arch *arch, const void *config, struct ls_arena *arena,
+    const char *model_type;       /* as in config.json */
+    const struct ls_dense *dense; /* description of a plain decoder, families/dense.h */
+    /* Fills everything but dtype, bos/eos from `config` (a struct ls_config reader of the text
+     * config). Called with arch->fam and arch->dtype set, and with arch->context the wished one
+     * or 0. */
+    ls_status (*parse)(struct ls_arch *arch, void *config, struct ls_arena *arena,
                        struct ls_err *err);
     /* Place of `role` in global layer `layer` (ignored for the ends). bias: the ".bias" tensor. */
     void (*place)(const struct ls_arch *arch, enum ls_role role, int layer, bool bias,
@@ -140,8 +147,9 @@ struct ls_family {
 
 /* What the caller wants instead of the config's own values. */
 struct ls_arch_wish {
-    bool f32_activations; /* --dtype f32 */
-    int context;          /* --context; 0: max_position_embeddings */
+    bool f32_activations;     /* --dtype f32 */
+    int context;              /* --context; 0: max_position_embeddings */
+    enum ls_fmt absent_dtype; /* D when the config names none; see ls_arch_load */
 };
 
 /* Parses config.json (n bytes) and, when not NULL, generation_config.json. Allocates in `arena`.
@@ -151,7 +159,9 @@ ls_status ls_arch_parse(struct ls_arch *arch, const char *config, size_t n, cons
                         size_t n_generation, const struct ls_arch_wish *wish,
                         struct ls_arena *arena, struct ls_err *err);
 
-/* Reads dir/config.json and dir/generation_config.json (if there) and parses them. */
+/* Reads dir/config.json and dir/generation_config.json (if there) and parses them. When the
+ * config names no dtype, D is that of the stored embedding, as the reference decides: then the
+ * checkpoint in dir is opened for a moment (headers only). */
 ls_status ls_arch_load(struct ls_arch *arch, const char *dir, const struct ls_arch_wish *wish,
                        struct ls_arena *arena, struct ls_err *err);
 

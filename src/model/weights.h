@@ -9,6 +9,7 @@
 
 #include "base/team.h"
 #include "model/arch.h"
+#include "model/shape.h"
 #include "tensor/checkpoint.h"
 
 struct ls_matrix {
@@ -40,6 +41,13 @@ struct ls_weights {
  * first_ignored (may be NULL). */
 ls_status ls_weights_check(const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
                            size_t *n_ignored, const char **first_ignored, struct ls_err *err);
+
+/* One tensor against its place and the role's shape (cols 0: a vector); t may be NULL, which is
+ * the missing tensor. *fmt is how its elements are stored. */
+ls_status ls_weights_check_tensor(const struct ls_checkpoint *ckpt, const struct ls_tensor *t,
+                                  const struct ls_tensor_place *place,
+                                  const struct ls_role_shape *shape, enum ls_fmt *fmt,
+                                  struct ls_err *err);
 
 /* Packed bytes that layers [first, last) and their ends will take, from the headers alone. */
 uint64_t ls_weights_bytes(const struct ls_arch *arch, const struct ls_checkpoint *ckpt, int first,

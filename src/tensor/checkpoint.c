@@ -17,6 +17,7 @@ struct ls_checkpoint {
     const char **files;      /* [n_files], sorted */
     struct ls_mapping *maps; /* [n_files] */
     int n_files;
+    bool indexed;              /* the files are those of an index */
     struct ls_tensor *tensors; /* [n_tensors], sorted by name */
     size_t n_tensors;
 };
@@ -66,6 +67,7 @@ static ls_status choose_files(struct ls_checkpoint *c, const char *dir, struct l
         s = read_index(dir, index, &c->arena, err);
     if (s)
         return s;
+    c->indexed = folder.has_index;
     c->files = folder.has_index ? index->shards : single;
     c->n_files = folder.has_index ? index->n_shards : 1;
     s = ls_folder_check_strays(&folder, c->files, c->n_files, err);
@@ -233,6 +235,11 @@ const struct ls_tensor *ls_checkpoint_find(const struct ls_checkpoint *ckpt, con
 const char *ls_checkpoint_file_of(const struct ls_checkpoint *ckpt, const struct ls_tensor *t)
 {
     return ckpt->files[t->shard];
+}
+
+const char *ls_checkpoint_list(const struct ls_checkpoint *ckpt)
+{
+    return ckpt->indexed ? LS_INDEX_FILE : ckpt->files[0];
 }
 
 void ls_checkpoint_release(const struct ls_checkpoint *ckpt, const struct ls_tensor *t)

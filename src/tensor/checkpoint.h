@@ -22,6 +22,9 @@ const struct ls_tensor *ls_checkpoint_find(const struct ls_checkpoint *ckpt, con
 /* File name (without folder) that holds tensor t, for messages. */
 const char *ls_checkpoint_file_of(const struct ls_checkpoint *ckpt, const struct ls_tensor *t);
 
+/* Name of the file that says which tensors there are: the index, or the only weight file. */
+const char *ls_checkpoint_list(const struct ls_checkpoint *ckpt);
+
 /* Drops the pages of a tensor's bytes from this process: after it was repacked, the copy in the
  * mapping need not stay resident. The data can still be read. */
 void ls_checkpoint_release(const struct ls_checkpoint *ckpt, const struct ls_tensor *t);

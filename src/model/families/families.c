@@ -1,0 +1,23 @@
+#include "model/families/families.h"
+
+#include <string.h>
+
+static const struct ls_family *const table[] = {
+    &ls_family_llama, &ls_family_mistral, &ls_family_qwen2,
+    &ls_family_qwen3, &ls_family_smollm3,
+};
+
+enum { N_FAMILIES = sizeof table / sizeof *table };
+
+const struct ls_family *ls_family_at(int i)
+{
+    return i >= 0 && i < N_FAMILIES ? table[i] : NULL;
+}
+
+const struct ls_family *ls_family_find(const char *model_type)
+{
+    for (int i = 0; i < N_FAMILIES; i++)
+        if (!strcmp(table[i]->model_type, model_type))
+            return table[i];
+    return NULL;
+}

@@ -1,0 +1,16 @@
+/* The table of all families. Layer: model. Local, cannot fail. */
+#ifndef LS_MODEL_FAMILIES_FAMILIES_H
+#define LS_MODEL_FAMILIES_FAMILIES_H
+
+#include "model/arch.h"
+
+extern const struct ls_family ls_family_llama, ls_family_mistral, ls_family_qwen2,
+    ls_family_qwen3, ls_family_smollm3;
+
+/* NULL for a model_type that is not supported. */
+const struct ls_family *ls_family_find(const char *model_type);
+
+/* i-th family, in the order of the table; NULL past the end. */
+const struct ls_family *ls_family_at(int i);
+
+#endif
