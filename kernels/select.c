@@ -1,6 +1,6 @@
 #include "kernels/kernels.h"
 
-#include "kernels/ref/ref.h"
+#include "kernels/tables.h"
 
 #include <string.h>
 
@@ -23,26 +23,45 @@ int ls_cpu_path_parse(const char *name)
     return -1;
 }
 
-/* Every table, the fastest first. */
-enum { N_TABLES = 1 };
+static bool has_nothing_more(void)
+{
+    return true;
+}
 
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static bool has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+static bool has_avx512bf16(void)
+{
+    return has_avx512() && __builtin_cpu_supports("avx512bf16");
+}
+
+/* Every table, the fastest first. */
 static const struct {
     enum ls_cpu_path path;
     const struct ls_kernels *table;
-} tables[N_TABLES] = {
-    { LS_CPU_REF, &ls_kernels_ref },
+    bool (*cpu_has)(void);
+} tables[] = {
+    { LS_CPU_AVX512, &ls_kernels_avx512bf16, has_avx512bf16 },
+    { LS_CPU_AVX512, &ls_kernels_avx512, has_avx512 },
+    { LS_CPU_AVX2, &ls_kernels_avx2, has_avx2 },
+    { LS_CPU_REF, &ls_kernels_ref, has_nothing_more },
 };
 
-static bool cpu_has(int i)
-{
-    (void)i;
-    return true;
-}
+enum { N_TABLES = sizeof tables / sizeof tables[0] };
 
 const struct ls_kernels *ls_kernels_of(enum ls_cpu_path path)
 {
     for (int i = 0; i < N_TABLES; i++)
-        if (tables[i].path == path && cpu_has(i))
+        if (tables[i].path == path && tables[i].cpu_has())
             return tables[i].table;
     return NULL;
 }
@@ -53,7 +72,7 @@ const struct ls_kernels *ls_kernels_choose(enum ls_cpu_path wanted, int *n_faile
     unsigned saved = ls_fp_enter();
     *n_failed = 0;
     for (int i = 0; i < N_TABLES && !chosen; i++) {
-        if (tables[i].path > wanted || !cpu_has(i))
+        if (tables[i].path > wanted || !tables[i].cpu_has())
             continue;
         if (ls_kernels_selftest(tables[i].table))
             ++*n_failed;

@@ -3,9 +3,7 @@
 #ifndef LS_KERNELS_REF_H
 #define LS_KERNELS_REF_H
 
-#include "kernels/kernels.h"
-
-extern const struct ls_kernels ls_kernels_ref;
+#include "kernels/tables.h"
 
 /* sum_k x[k] w[k] over lane `lane` of a packed tile of k elements. */
 float ls_ref_dot(enum ls_fmt fmt, const float *x, const void *tile, int lane, int k);

@@ -1,0 +1,250 @@
+/* Matrix products over tiles of sixteen outputs: a register block of rows x tiles, the blocking
+ * around it, and the table of blocks that attention uses for its scores too.
+ * Layer: kernels, internal; included after a lanes.h. Every output is one chain along K, so no
+ * choice made here (rows at once, tiles at once, the cache's blocks) can change a bit. */
+#ifndef LS_KERNELS_WIDE_MATMUL_H
+#define LS_KERNELS_WIDE_MATMUL_H
+
+#ifdef __clang__
+#define LANES_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define LANES_UNROLL _Pragma("GCC unroll 16")
+#endif
+#define LANES_ALIGNED __attribute__((aligned(64)))
+
+enum {
+    CACHE_ROWS = 120, /* rows of x whose panel stays in the L2 cache, with ... */
+    CACHE_TILES = 8,  /* ... one panel of so many tiles and the totals of both */
+    MAX_TILES = 4,    /* tiles of one register block */
+};
+
+/* How a register block reads its operands: the format of the weights; WIDE_PAIRS takes bf16
+ * weights and x as pairs of bf16. */
+enum wide_kind {
+    WIDE_F32 = LS_FMT_F32,
+    WIDE_F16 = LS_FMT_F16,
+    WIDE_BF16 = LS_FMT_BF16,
+    WIDE_PAIRS
+};
+
+/* One panel of a register block: rows of x (`ldx` floats apart) against tiles (`tile_bytes`
+ * apart); c gets the panel's sums when it is the first, else they are added. */
+typedef void block_fn(int n_pairs, const float *x, size_t ldx, const char *w, size_t tile_bytes,
+                      float *c, size_t ldc, bool first);
+
+LANES size_t kind_pair_bytes(enum wide_kind kind)
+{
+    return kind == WIDE_F32 ? 128 : 64;
+}
+
+/* Floats of x that one pair takes. */
+LANES size_t kind_step(enum wide_kind kind)
+{
+    return kind == WIDE_PAIRS ? 1 : 2;
+}
+
+/* a[r][t] += x w over one pair of tile t, the odd element first. */
+LANES void block_pair(enum wide_kind kind, int rows, int t, struct v16 a[][MAX_TILES],
+                      const float *x, size_t ldx, const char *w)
+{
+#ifdef LS_LANES_PAIRS
+    if (kind == WIDE_PAIRS) {
+        LANES_UNROLL
+        for (int r = 0; r < rows; r++) {
+            uint32_t pair;
+            memcpy(&pair, x + (size_t)r * ldx, sizeof pair);
+            a[r][t] = v_pairs(a[r][t], pair, w);
+        }
+        return;
+    }
+#endif
+    struct v16 odd = v_odd((enum ls_fmt)kind, w);
+    LANES_UNROLL
+    for (int r = 0; r < rows; r++)
+        a[r][t] = v_fma(v_set1(x[(size_t)r * ldx + 1]), odd, a[r][t]);
+    struct v16 even = v_even((enum ls_fmt)kind, w);
+    LANES_UNROLL
+    for (int r = 0; r < rows; r++)
+        a[r][t] = v_fma(v_set1(x[(size_t)r * ldx]), even, a[r][t]);
+}
+
+LANES void block(enum wide_kind kind, int rows, int tiles, int n_pairs, const float *x,
+                 size_t ldx, const char *w, size_t tile_bytes, float *c, size_t ldc, bool first)
+{
+    struct v16 a[LANES_ROWS][MAX_TILES]; /* constant bounds: a variable one lives in memory */
+    LANES_UNROLL
+    for (int r = 0; r < rows; r++)
+        LANES_UNROLL
+    for (int t = 0; t < tiles; t++)
+        a[r][t] = v_zero();
+    for (int p = 0; p < n_pairs; p++) {
+        LANES_UNROLL
+        for (int t = 0; t < tiles; t++)
+            block_pair(kind, rows, t, a, x, ldx, w + (size_t)t * tile_bytes);
+        x += kind_step(kind);
+        w += kind_pair_bytes(kind);
+    }
+    LANES_UNROLL
+    for (int r = 0; r < rows; r++)
+        LANES_UNROLL
+    for (int t = 0; t < tiles; t++) {
+        float *out = c + (size_t)r * ldc + t * LS_TILE;
+        v_store(out, first ? a[r][t] : v_add(v_load(out), a[r][t]));
+    }
+}
+
+/* A function each: inlined side by side the blocks would spill each other's registers. */
+#define BLOCK(kind, rows, tiles)                                                               \
+    static __attribute__((noinline)) void block_##kind##_##rows##_##tiles(                     \
+        int n_pairs, const float *x, size_t ldx, const char *w, size_t tile_bytes, float *c,   \
+        size_t ldc, bool first)                                                                \
+    {                                                                                          \
+        block(kind, rows, tiles, n_pairs, x, ldx, w, tile_bytes, c, ldc, first);               \
+    }
+
+LANES_BLOCKS(BLOCK, WIDE_F32)
+LANES_BLOCKS(BLOCK, WIDE_F16)
+LANES_BLOCKS(BLOCK, WIDE_BF16)
+#ifdef LS_LANES_PAIRS
+LANES_BLOCKS(BLOCK, WIDE_PAIRS)
+#endif
+#define BLOCK_ENTRY(kind, rows, tiles) [rows][tiles] = block_##kind##_##rows##_##tiles,
+
+static block_fn *const blocks[][LANES_ROWS + 1][MAX_TILES + 1] = {
+    [WIDE_F32] = { LANES_BLOCKS(BLOCK_ENTRY, WIDE_F32) },
+    [WIDE_F16] = { LANES_BLOCKS(BLOCK_ENTRY, WIDE_F16) },
+    [WIDE_BF16] = { LANES_BLOCKS(BLOCK_ENTRY, WIDE_BF16) },
+#ifdef LS_LANES_PAIRS
+    [WIDE_PAIRS] = { LANES_BLOCKS(BLOCK_ENTRY, WIDE_PAIRS) },
+#endif
+};
+
+/* Tiles in flight for so many rows, a power of two not above `left`. */
+LANES int tiles_in_flight(int rows, int left)
+{
+    int tiles = lanes_tiles[rows];
+    while (tiles > left)
+        tiles /= 2;
+    return tiles;
+}
+
+/* Copies n elements of x, completed by +0 to an even number, as the blocks of `kind` want them.
+ */
+LANES void gather(enum wide_kind kind, float *dst, const float *x, int n)
+{
+#ifdef LS_LANES_PAIRS
+    for (int i = 0; kind == WIDE_PAIRS && i < n; i += 2 * LS_TILE)
+        v_narrow_pairs(dst + i / 2, v_get(x + i, n - i),
+                       v_get(x + i + LS_TILE, n - i - LS_TILE));
+#endif
+    for (int i = 0; kind != WIDE_PAIRS && i < n; i += LS_TILE)
+        v_store(dst + i, v_get(x + i, n - i));
+}
+
+/* Rows into a buffer of their own, `stride` floats apart: where rows of x lie a power of two
+ * apart they evict each other from the cache. */
+LANES void gather_rows(enum wide_kind kind, float *dst, size_t stride, const float *x,
+                       size_t ldx, int rows, int n)
+{
+    for (int r = 0; r < rows; r++)
+        gather(kind, dst + (size_t)r * stride, x + (size_t)r * ldx, n);
+}
+
+/* One call: y[r][o] = sum_k x[r][k] w[o][k] for the outputs of tiles [tile0, tile1). */
+struct product {
+    float *y;
+    const float *x;
+    const char *w;
+    size_t ldy, ldx, tile_bytes;
+    int k, tile0, tile1;
+};
+
+LANES int panel_pairs(int k, int k0)
+{
+    return ((k - k0 < LS_PANEL ? k - k0 : LS_PANEL) + 1) / 2;
+}
+
+LANES const char *panel_of(enum wide_kind kind, const struct product *p, int tile, int k0)
+{
+    return p->w + (size_t)tile * p->tile_bytes + (size_t)(k0 / 2) * kind_pair_bytes(kind);
+}
+
+/* Up to LANES_ROWS rows: a group of tiles at a time with all of its panels, so that weights
+ * are read once and in order. */
+LANES void few_rows(enum wide_kind kind, const struct product *p, int row0, int rows)
+{
+    float pairs[CACHE_ROWS * LS_PANEL / 2] LANES_ALIGNED;
+    int chunk = kind == WIDE_PAIRS ? CACHE_ROWS / rows * LS_PANEL : p->k;
+    for (int begin = 0; begin < p->k; begin += chunk) {
+        int end = p->k - begin < chunk ? p->k : begin + chunk;
+        const float *x = p->x + (size_t)row0 * p->ldx + (size_t)begin;
+        size_t ldx = p->ldx;
+        if (kind == WIDE_PAIRS) {
+            gather_rows(kind, pairs, (size_t)chunk / 2, x, ldx, rows, end - begin);
+            x = pairs;
+            ldx = (size_t)chunk / 2;
+        }
+        for (int t = p->tile0, tiles; t < p->tile1; t += tiles) {
+            tiles = tiles_in_flight(rows, p->tile1 - t);
+            float *y = p->y + (size_t)row0 * p->ldy + (size_t)t * LS_TILE;
+            for (int k0 = begin; k0 < end; k0 += LS_PANEL)
+                blocks[kind][rows][tiles](
+                    panel_pairs(p->k, k0), x + (size_t)(k0 - begin) / 2 * kind_step(kind), ldx,
+                    panel_of(kind, p, t, k0), p->tile_bytes, y, p->ldy, k0 == 0);
+        }
+    }
+}
+
+/* One panel of `rows` gathered rows against tiles [t0, t1), into totals. */
+LANES void cached_panel(enum wide_kind kind, const struct product *p, const float *x,
+                        float *totals, int rows, int t0, int t1, int k0)
+{
+    size_t ldx = LS_PANEL / 2 * kind_step(kind), ldt = CACHE_TILES * LS_TILE;
+    int n_blocks = (rows + LANES_ROWS - 1) / LANES_ROWS; /* as even as possible: 8 = 4 + 4 */
+    int most = (rows + n_blocks - 1) / n_blocks;
+    for (int t = t0, tiles; t < t1; t += tiles) {
+        tiles = tiles_in_flight(most, t1 - t);
+        for (int b = 0; b < n_blocks; b++) {
+            int r = rows * b / n_blocks, n = rows * (b + 1) / n_blocks - r;
+            blocks[kind][n][tiles](panel_pairs(p->k, k0), x + (size_t)r * ldx, ldx,
+                                   panel_of(kind, p, t, k0), p->tile_bytes,
+                                   totals + (size_t)r * ldt + (size_t)(t - t0) * LS_TILE, ldt,
+                                   k0 == 0);
+        }
+    }
+}
+
+/* Up to CACHE_ROWS rows: groups of tiles, panel by panel, their totals in a buffer. */
+LANES void many_rows(enum wide_kind kind, const struct product *p, int row0, int rows)
+{
+    float x[CACHE_ROWS * LS_PANEL] LANES_ALIGNED;
+    float totals[CACHE_ROWS * CACHE_TILES * LS_TILE] LANES_ALIGNED;
+    for (int t0 = p->tile0; t0 < p->tile1; t0 += CACHE_TILES) {
+        int t1 = p->tile1 - t0 < CACHE_TILES ? p->tile1 : t0 + CACHE_TILES;
+        for (int k0 = 0; k0 < p->k; k0 += LS_PANEL) {
+            int n = p->k - k0 < LS_PANEL ? p->k - k0 : LS_PANEL;
+            gather_rows(kind, x, LS_PANEL / 2 * kind_step(kind),
+                        p->x + (size_t)row0 * p->ldx + (size_t)k0, p->ldx, rows, n);
+            cached_panel(kind, p, x, totals, rows, t0, t1, k0);
+        }
+        for (int r = 0; r < rows; r++)
+            memcpy(p->y + (size_t)(row0 + r) * p->ldy + (size_t)t0 * LS_TILE,
+                   totals + (size_t)r * CACHE_TILES * LS_TILE,
+                   (size_t)(t1 - t0) * LS_TILE * sizeof(float));
+    }
+}
+
+LANES void matmul(enum wide_kind kind, const struct product *p, int m)
+{
+    int n_parts = (m + CACHE_ROWS - 1) / CACHE_ROWS;
+    for (int i = 0, row0 = 0; i < n_parts; i++) {
+        int rows = (m - row0 + n_parts - i - 1) / (n_parts - i);
+        if (rows <= LANES_ROWS)
+            few_rows(kind, p, row0, rows);
+        else
+            many_rows(kind, p, row0, rows);
+        row0 += rows;
+    }
+}
+
+#endif
