@@ -5,7 +5,9 @@
 #include "model/arch.h"
 
 extern const struct ls_family ls_family_llama, ls_family_mistral, ls_family_qwen2,
-    ls_family_qwen3, ls_family_smollm3;
+    ls_family_qwen3, ls_family_smollm3, ls_family_gemma, ls_family_gemma2,
+    ls_family_gemma3_text, ls_family_phi3, ls_family_olmo2, ls_family_granite,
+    ls_family_cohere2, ls_family_glm4;
 
 /* NULL for a model_type that is not supported. */
 const struct ls_family *ls_family_find(const char *model_type);
