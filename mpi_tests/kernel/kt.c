@@ -152,9 +152,9 @@ float *kt_floats(size_t n)
     return kt_buffer(n * sizeof(float));
 }
 
-void kt_release(const char *what)
+static void release_from(const char *what, int first)
 {
-    for (int b = 0; b < kt.n_buffers; b++) {
+    for (int b = first; b < kt.n_buffers; b++) {
         const unsigned char *p = (const unsigned char *)kt.buffer[b];
         size_t touched = 0;
         for (size_t i = 0; i < CANARY; i++)
@@ -163,7 +163,20 @@ void kt_release(const char *what)
                  b, kt.bytes[b], touched);
         free(kt.buffer[b]);
     }
-    kt.n_buffers = 0;
+    kt.n_buffers = first;
+}
+
+void kt_release(const char *what)
+{
+    release_from(what, 0);
+}
+
+void kt_release_since(const char *what, const void *first)
+{
+    int b = 0;
+    while (b < kt.n_buffers && kt.buffer[b] + CANARY != first)
+        b++;
+    release_from(what, b);
 }
 
 void kt_check(bool ok, const char *what, ...)

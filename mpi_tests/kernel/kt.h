@@ -40,6 +40,8 @@ void kt_fill_floats(float *array, size_t n, enum kt_values kind, enum ls_fmt d);
 void *kt_buffer(size_t bytes);
 float *kt_floats(size_t n);
 void kt_release(const char *what);
+/* The same for `first` and the buffers taken after it. */
+void kt_release_since(const char *what, const void *first);
 
 /* Equal bits, or both NaN. */
 bool kt_same(float a, float b);
