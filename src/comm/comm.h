@@ -28,7 +28,7 @@ enum ls_tag { LS_TAG_CONTROL = 1, LS_TAG_STEP = 2, LS_TAG_RESULT = 3 };
 enum {
     LS_MAX_BUFFERS = 64,
     /* How long a failed run waits for its peers at the end, in each of two waits. */
-    LS_COMM_GRACE_US = 3000000,
+    LS_COMM_GRACE_US = 2000000,
 };
 
 /* How many ranks the launcher says there are (Open MPI, PMI, Slurm step); 0 when there is no
