@@ -148,7 +148,9 @@ static const struct bits_case cases[] = {
     { "llama-f32", false }, { "llama-bf16", false },   { "llama-bf16", true },
     { "llama-f16", false }, { "llama-bias", false },   { "mistral", false },
     { "mistral", true },    { "qwen2-window", false }, { "qwen3", false },
-    { "qwen3", true },      { "smollm3", false },
+    { "qwen3", true },      { "smollm3", false },      { "gemma2", false },
+    { "gemma3", true },     { "olmo2", false },        { "cohere2", false },
+    { "glm4", false },      { "phi3", false },
 };
 
 enum { N_CASES = sizeof cases / sizeof *cases };

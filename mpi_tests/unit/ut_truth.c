@@ -130,11 +130,33 @@ static void truth(void **state)
 }
 
 static const char *const fixtures[] = {
-    "llama-f32",        "llama-bf16",    "llama-tied-bf16",    "llama-f16",
-    "llama-bias",       "llama-headdim", "llama-rope-llama3",  "llama-rope-linear",
-    "llama-rope-yarn",  "llama-sharded", "llama-rope-dynamic", "mistral",
-    "mistral-nowindow", "qwen2",         "qwen2-window",       "qwen3",
+    "llama-f32",
+    "llama-bf16",
+    "llama-tied-bf16",
+    "llama-f16",
+    "llama-bias",
+    "llama-headdim",
+    "llama-rope-llama3",
+    "llama-rope-linear",
+    "llama-rope-yarn",
+    "llama-sharded",
+    "llama-rope-dynamic",
+    "mistral",
+    "mistral-nowindow",
+    "qwen2",
+    "qwen2-window",
+    "qwen3",
     "smollm3",
+    "gemma",
+    "gemma2",
+    "gemma3",
+    "gemma3-mm",
+    "phi3",
+    "phi3-longrope",
+    "olmo2",
+    "granite",
+    "cohere2",
+    "glm4",
 };
 
 enum { N_FIXTURES = sizeof fixtures / sizeof *fixtures };
