@@ -1,8 +1,8 @@
 /* A batch job on rank 0: requests in, rows out, in input order.
  *
- * Layer: jobs; never MPI. Implements the coordinator's `struct ls_client`. Everything that can be
- * found wrong without a model (input missing, output not writable, logits folder in use) is found
- * by ls_job_create, before start-up. A bad request line costs its own row. */
+ * Layer: jobs; never MPI. Implements the coordinator's `struct ls_client`. Everything that can
+ * be found wrong without a model (input missing, output not writable, logits folder in use) is
+ * found by ls_job_create, before start-up. A bad request line costs its own row. */
 #ifndef LS_JOBS_JOB_H
 #define LS_JOBS_JOB_H
 
@@ -58,7 +58,8 @@ const struct ls_client *ls_job_client(struct ls_job *job);
 struct ls_job_counts {
     uint64_t rows, error_rows, prompt_tokens, generated_tokens, bytes_written;
 };
-/* Flushes rows and logits files and makes them durable. Called once, also after a failed run. */
+/* Flushes rows and logits files and makes them durable. Called once, also after a failed run.
+ */
 ls_status ls_job_finish(struct ls_job *job, struct ls_job_counts *counts, struct ls_err *err);
 
 /* BLAKE2b-256 over all rows' digests in input order, as "b2:<64 hex>". After ls_job_finish. */
