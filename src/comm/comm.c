@@ -50,6 +50,20 @@ ls_status ls_comm_create(struct ls_comm **out, enum ls_comm_backend backend, str
     return s;
 }
 
+/* Links of failed runs whose buffers MPI may touch until the process ends. */
+static struct ls_link *abandoned;
+
+static void close_link(struct ls_link *link)
+{
+    if (!link->backend->close(link)) {
+        link->next = abandoned;
+        abandoned = link;
+        return;
+    }
+    ls_free(link->buffers);
+    ls_free(link);
+}
+
 void ls_comm_destroy(struct ls_comm *comm)
 {
     if (!comm)
@@ -59,9 +73,7 @@ void ls_comm_destroy(struct ls_comm *comm)
     while (comm->links) {
         struct ls_link *link = comm->links;
         comm->links = link->next;
-        if (link->backend->close(link))
-            ls_free(link->buffers);
-        ls_free(link);
+        close_link(link);
     }
     if (comm->mpi)
         ls_mpi_stop(comm);
