@@ -49,10 +49,10 @@ static void score_block(enum wide_kind kind, const struct attn_group *g, const f
     const char *k = block_of(a, a->k_pool, position) + (size_t)(k0 / 2) * kind_pair_bytes(kind);
     float *s = g->scores + (size_t)r * g->stride + (size_t)(position - g->base);
     int tiles = tiles_in_flight(n, LS_KV_BLOCK / LS_TILE);
+    int n_pairs = (smaller(a->k_dim - k0, LS_PANEL) + 1) / 2;
     for (int t = 0; t < LS_KV_BLOCK / LS_TILE; t += tiles)
-        blocks[kind][n][tiles](panel_pairs(a->k_dim, k0), q + (size_t)r * ldq, ldq,
-                               k + (size_t)t * tile_bytes, tile_bytes, s + t * LS_TILE,
-                               g->stride, k0 == 0);
+        blocks[kind][n][tiles](n_pairs, q + (size_t)r * ldq, ldq, k + (size_t)t * tile_bytes,
+                               tile_bytes, s + t * LS_TILE, g->stride, k0 == 0);
 }
 
 static void scores(enum wide_kind kind, const struct attn_group *g)

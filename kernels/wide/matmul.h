@@ -13,9 +13,11 @@
 #define LANES_ALIGNED __attribute__((aligned(64)))
 
 enum {
-    CACHE_ROWS = 120, /* rows of x whose panel stays in the L2 cache, with ... */
-    CACHE_TILES = 8,  /* ... one panel of so many tiles and the totals of both */
-    MAX_TILES = 4,    /* tiles of one register block */
+    CACHE_ROWS = 120,          /* rows of x whose panel stays in the L2 cache, with ... */
+    CACHE_TILES = 8,           /* ... one panel of so many tiles and the totals of both */
+    MAX_TILES = 4,             /* tiles of one register block */
+    FEW_ROWS = 3 * LANES_ROWS, /* up to so many the weights' stream is what counts */
+    AHEAD_BYTES = 1024,        /* a single stream of weights is fetched so far ahead */
 };
 
 /* How a register block reads its operands: the format of the weights; WIDE_PAIRS takes bf16
@@ -81,6 +83,8 @@ LANES void block(enum wide_kind kind, int rows, int tiles, int n_pairs, const fl
         LANES_UNROLL
         for (int t = 0; t < tiles; t++)
             block_pair(kind, rows, t, a, x, ldx, w + (size_t)t * tile_bytes);
+        for (size_t line = 0; tiles == 1 && line < kind_pair_bytes(kind); line += 64)
+            _mm_prefetch(w + AHEAD_BYTES + line, _MM_HINT_T0);
         x += kind_step(kind);
         w += kind_pair_bytes(kind);
     }
@@ -159,18 +163,30 @@ struct product {
     int k, tile0, tile1;
 };
 
-LANES int panel_pairs(int k, int k0)
+/* One panel of `rows` rows against a group of `tiles` tiles, in register blocks of rows as even
+ * as possible (8 = 4 + 4). */
+LANES void panel_rows(enum wide_kind kind, const struct product *p, const float *x, size_t ldx,
+                      float *y, size_t ldy, int rows, int t, int tiles, int k0)
 {
-    return ((k - k0 < LS_PANEL ? k - k0 : LS_PANEL) + 1) / 2;
+    int n_blocks = (rows + LANES_ROWS - 1) / LANES_ROWS;
+    const char *w = p->w + (size_t)t * p->tile_bytes + (size_t)(k0 / 2) * kind_pair_bytes(kind);
+    int n_pairs = ((p->k - k0 < LS_PANEL ? p->k - k0 : LS_PANEL) + 1) / 2;
+    for (int b = 0; b < n_blocks; b++) {
+        int r = rows * b / n_blocks, n = rows * (b + 1) / n_blocks - r;
+        blocks[kind][n][tiles](n_pairs, x + (size_t)r * ldx, ldx, w, p->tile_bytes,
+                               y + (size_t)r * ldy, ldy, k0 == 0);
+    }
 }
 
-LANES const char *panel_of(enum wide_kind kind, const struct product *p, int tile, int k0)
+/* Tiles in flight where `rows` rows are cut into even register blocks. */
+LANES int tiles_for(int rows, int left)
 {
-    return p->w + (size_t)tile * p->tile_bytes + (size_t)(k0 / 2) * kind_pair_bytes(kind);
+    int n_blocks = (rows + LANES_ROWS - 1) / LANES_ROWS;
+    return tiles_in_flight((rows + n_blocks - 1) / n_blocks, left);
 }
 
-/* Up to LANES_ROWS rows: a group of tiles at a time with all of its panels, so that weights
- * are read once and in order. */
+/* Up to FEW_ROWS rows: a group of tiles at a time with all of its panels, so that weights are
+ * read once and in order. */
 LANES void few_rows(enum wide_kind kind, const struct product *p, int row0, int rows)
 {
     float pairs[CACHE_ROWS * LS_PANEL / 2] LANES_ALIGNED;
@@ -185,31 +201,11 @@ LANES void few_rows(enum wide_kind kind, const struct product *p, int row0, int 
             ldx = (size_t)chunk / 2;
         }
         for (int t = p->tile0, tiles; t < p->tile1; t += tiles) {
-            tiles = tiles_in_flight(rows, p->tile1 - t);
+            tiles = tiles_for(rows, p->tile1 - t);
             float *y = p->y + (size_t)row0 * p->ldy + (size_t)t * LS_TILE;
             for (int k0 = begin; k0 < end; k0 += LS_PANEL)
-                blocks[kind][rows][tiles](
-                    panel_pairs(p->k, k0), x + (size_t)(k0 - begin) / 2 * kind_step(kind), ldx,
-                    panel_of(kind, p, t, k0), p->tile_bytes, y, p->ldy, k0 == 0);
-        }
-    }
-}
-
-/* One panel of `rows` gathered rows against tiles [t0, t1), into totals. */
-LANES void cached_panel(enum wide_kind kind, const struct product *p, const float *x,
-                        float *totals, int rows, int t0, int t1, int k0)
-{
-    size_t ldx = LS_PANEL / 2 * kind_step(kind), ldt = CACHE_TILES * LS_TILE;
-    int n_blocks = (rows + LANES_ROWS - 1) / LANES_ROWS; /* as even as possible: 8 = 4 + 4 */
-    int most = (rows + n_blocks - 1) / n_blocks;
-    for (int t = t0, tiles; t < t1; t += tiles) {
-        tiles = tiles_in_flight(most, t1 - t);
-        for (int b = 0; b < n_blocks; b++) {
-            int r = rows * b / n_blocks, n = rows * (b + 1) / n_blocks - r;
-            blocks[kind][n][tiles](panel_pairs(p->k, k0), x + (size_t)r * ldx, ldx,
-                                   panel_of(kind, p, t, k0), p->tile_bytes,
-                                   totals + (size_t)r * ldt + (size_t)(t - t0) * LS_TILE, ldt,
-                                   k0 == 0);
+                panel_rows(kind, p, x + (size_t)(k0 - begin) / 2 * kind_step(kind), ldx, y,
+                           p->ldy, rows, t, tiles, k0);
         }
     }
 }
@@ -225,7 +221,12 @@ LANES void many_rows(enum wide_kind kind, const struct product *p, int row0, int
             int n = p->k - k0 < LS_PANEL ? p->k - k0 : LS_PANEL;
             gather_rows(kind, x, LS_PANEL / 2 * kind_step(kind),
                         p->x + (size_t)row0 * p->ldx + (size_t)k0, p->ldx, rows, n);
-            cached_panel(kind, p, x, totals, rows, t0, t1, k0);
+            for (int t = t0, tiles; t < t1; t += tiles) {
+                tiles = tiles_for(rows, t1 - t);
+                panel_rows(kind, p, x, LS_PANEL / 2 * kind_step(kind),
+                           totals + (size_t)(t - t0) * LS_TILE, CACHE_TILES * LS_TILE, rows, t,
+                           tiles, k0);
+            }
         }
         for (int r = 0; r < rows; r++)
             memcpy(p->y + (size_t)(row0 + r) * p->ldy + (size_t)t0 * LS_TILE,
@@ -239,7 +240,7 @@ LANES void matmul(enum wide_kind kind, const struct product *p, int m)
     int n_parts = (m + CACHE_ROWS - 1) / CACHE_ROWS;
     for (int i = 0, row0 = 0; i < n_parts; i++) {
         int rows = (m - row0 + n_parts - i - 1) / (n_parts - i);
-        if (rows <= LANES_ROWS)
+        if (rows <= FEW_ROWS)
             few_rows(kind, p, row0, rows);
         else
             many_rows(kind, p, row0, rows);
