@@ -15,11 +15,12 @@ struct ls_sequence {
     uint64_t id;           /* the client's own handle */
     const int32_t *tokens; /* [n_prompt], valid until `done` for this id */
     uint32_t n_prompt;     /* 1.. */
-    uint32_t max_new;      /* tokens that may follow; n_prompt + max_new <= context. 0: only the
-                              prompt's logits are wanted */
-    uint32_t n_send;       /* logits of the last n_send prompt positions are handed over; at least
-                              1 when max_new > 0; <= n_prompt */
-    uint32_t n_digest;     /* the last n_digest prompt positions enter the digest */
+    uint32_t max_new;      /* tokens that may follow; the last one is never fed back, so
+                              n_prompt + max_new - 1 <= context (n_prompt <= context when 0: only
+                              the prompt's logits are wanted) */
+    uint32_t n_send;   /* logits of the last n_send prompt positions are handed over; at least
+                          1 when max_new > 0; <= n_prompt */
+    uint32_t n_digest; /* the last n_digest prompt positions enter the digest */
     bool digest_generated; /* so do the positions of generated tokens that are fed back */
 };
 
@@ -30,13 +31,14 @@ enum ls_next {
 };
 
 struct ls_logits {
-    uint32_t pos;       /* absolute position whose next-token logits these are */
-    const float *row;   /* [vocab], binary32, valid during the call */
-    int32_t nan_layer;  /* first layer that produced NaN for this sequence, or -1 */
+    uint32_t pos;      /* absolute position whose next-token logits these are */
+    const float *row;  /* [vocab], binary32, valid during the call */
+    int32_t nan_layer; /* first layer that produced NaN for this sequence, or -1 */
 };
 
 enum ls_verdict {
-    LS_GO_ON, /* *token is the token at pos + 1 (at a prompt position before the last: ignored) */
+    LS_GO_ON, /* *token is the token at pos + 1 (at a prompt position before the last: ignored)
+               */
     LS_FINISH /* the sequence ends here */
 };
 
@@ -52,8 +54,8 @@ struct ls_client {
     /* The sequence has ended: by LS_FINISH, or max_new reached. n_rows logits were digested. */
     ls_status (*done)(void *arg, uint64_t id, const unsigned char digest[32], uint64_t n_rows,
                       struct ls_err *err);
-    /* Called between steps, some times a second: progress display, flushing. Sets *drain to stop
-     * admitting. May be NULL. */
+    /* Called between steps, some times a second: progress display, flushing. Sets *drain to
+     * stop admitting. May be NULL. */
     ls_status (*tick)(void *arg, uint64_t n_running, bool *drain, struct ls_err *err);
 };
 

@@ -1,5 +1,5 @@
-/* The plan: which layers on which rank, how much cache, how large a step. Formed once on rank 0,
- * the same bytes on every rank.
+/* The plan: which layers on which rank, how much cache, how large a step. Formed once on rank
+ * 0, the same bytes on every rank.
  *
  * Layer: pipeline. Pure: from an architecture, sizes and what the ranks report. */
 #ifndef LS_PIPELINE_PLAN_H
@@ -9,25 +9,45 @@
 #include "stage/step.h"
 #include "tensor/checkpoint.h"
 
-enum { LS_MAX_STAGES = 1024, LS_MAX_HOST = 64, LS_MAX_PATH = 4096, LS_MAX_LAYERS_TEXT = 4096 };
+enum {
+    LS_MAX_STAGES = 1024,
+    LS_MAX_HOST = 64,
+    LS_MAX_PATH = 4096,
+    LS_MAX_LAYERS_TEXT = 4096,
+    LS_MAX_WINDOW = 256,
+    LS_MAX_THREADS = 1024,
+    /* byte forms on the control links */
+    LS_WISH_BYTES = LS_MAX_PATH + LS_MAX_LAYERS_TEXT + 128,
+    LS_PLAN_BYTES = 36 * LS_MAX_STAGES + 128,
+    /* buffers of the links and of rank 0's hand-over to the coordinator; see ls_plan_link_bytes
+     */
+    LS_RESULT_SENDS = 2,
+    LS_RESULT_RECEIVES = 4,
+    LS_RESULT_HELD = 6
+};
 
 /* What the user asked for; 0 or "" means automatic. Plain data: rank 0 sends it to all. */
 struct ls_run_wish {
-    char model[LS_MAX_PATH];            /* checkpoint folder */
-    char layers[LS_MAX_LAYERS_TEXT];    /* "0-3,4-7": one inclusive range per stage */
+    char model[LS_MAX_PATH];         /* checkpoint folder */
+    char layers[LS_MAX_LAYERS_TEXT]; /* "0-3,4-7": one inclusive range per stage */
     int32_t stages, threads, context, budget, chunk, window, max_sequences;
-    uint64_t kv_bytes;                  /* --kv-memory, per rank */
-    int32_t cpu_path;                   /* enum ls_cpu_path; the fastest to try */
+    uint64_t kv_bytes; /* --kv-memory, per rank */
+    int32_t cpu_path;  /* enum ls_cpu_path; the fastest to try */
     uint8_t f32_activations;
-    uint8_t check_bytes;                /* digest every weight at start */
-    uint8_t digests;                    /* any digest is wanted */
+    uint8_t check_bytes;     /* digest every weight at start */
+    uint8_t digests;         /* any digest is wanted */
+    uint64_t placement_seed; /* nonzero shuffles KV blocks and slots: for the tests that
+                                show that bits do not depend on it */
+    int32_t silence_s;       /* seconds without a sign of life before a rank is given up;
+                                0: 120 */
 };
 
 /* What one rank says of itself before the plan. */
 struct ls_rank_report {
     char host[LS_MAX_HOST];
-    int32_t cores;            /* in its affinity mask, divided by the ranks that share it */
-    uint64_t memory_bytes;    /* available to it: cgroup, physical, divided by ranks of the host */
+    int32_t cores;         /* in its affinity mask, divided by the ranks that share it; 1.. */
+    uint64_t memory_bytes; /* available to it: cgroup, physical, divided by ranks of the host;
+                              0: unknown */
     unsigned char checkpoint_digest[32];
     unsigned char program_digest[32]; /* version and build of this program */
 };
@@ -35,23 +55,24 @@ struct ls_rank_report {
 struct ls_stage_plan {
     int32_t first_layer, last_layer; /* global, half-open */
     int32_t threads;
-    uint64_t weights_bytes, kv_bytes, scratch_bytes; /* predicted, of this rank */
+    uint64_t weights_bytes, kv_bytes; /* predicted, of this rank */
+    uint64_t scratch_bytes;           /* the same; buffers of its links included */
 };
 
 struct ls_plan {
     unsigned char run_id[16];
-    int32_t n_stages;           /* stage s is on rank s */
+    int32_t n_stages; /* stage s is on rank s */
     struct ls_step_limits limits;
-    int32_t budget, chunk;      /* tokens of a step; of one prompt in a step */
-    int32_t window;             /* steps in flight */
-    uint32_t logit_rows;        /* rows of logits in one RESULT frame */
+    int32_t budget, chunk; /* tokens of a step; of one prompt in a step */
+    int32_t window;        /* steps in flight */
+    uint32_t logit_rows;   /* rows of logits in one RESULT frame */
     struct ls_stage_plan stages[LS_MAX_STAGES];
 };
 
-/* Splits n_layers over n_stages so that the slowest stage is as fast as can be: the largest cost
- * over stages is minimal; cost[l] >= 0 per layer, head_cost on the last stage, embed_cost on the
- * first. Every layer exactly once, no stage empty. LS_E_REFUSED when n_stages > n_layers.
- * first[s]..first[s + 1] is stage s; first has n_stages + 1 entries. */
+/* Splits n_layers over n_stages so that the slowest stage is as fast as can be: the largest
+ * cost over stages is minimal; cost[l] >= 0 per layer, head_cost on the last stage, embed_cost
+ * on the first. Every layer exactly once, no stage empty. LS_E_REFUSED when n_stages >
+ * n_layers. first[s]..first[s + 1] is stage s; first has n_stages + 1 entries. */
 ls_status ls_plan_split(const uint64_t *cost, int n_layers, uint64_t embed_cost,
                         uint64_t head_cost, int n_stages, int32_t *first, struct ls_err *err);
 
@@ -64,6 +85,28 @@ ls_status ls_plan_parse_layers(const char *text, int n_layers, int n_stages, int
 ls_status ls_plan_form(struct ls_plan *plan, const struct ls_arch *arch,
                        const struct ls_checkpoint *ckpt, const struct ls_run_wish *wish,
                        const struct ls_rank_report *reports, int n_ranks, struct ls_err *err);
+
+/* How many keys behind the newest position any layer still needs, the own one included, when
+ * every layer is windowed; 0 when one layer sees everything. */
+int ls_plan_all_window(const struct ls_arch *arch);
+
+/* Payload bytes of the largest STEP frame over the cut in front of global layer first_layer,
+ * and of the largest RESULT frame. Buffers of the links are these plus header and tag. */
+uint64_t ls_plan_step_payload(const struct ls_plan *plan, const struct ls_arch *arch,
+                              int first_layer);
+uint64_t ls_plan_result_payload(const struct ls_plan *plan, const struct ls_arch *arch);
+/* Buffers of one link that carries steps. */
+int ls_plan_step_buffers(const struct ls_plan *plan);
+
+/* Byte forms. encode writes at most LS_WISH_BYTES or LS_PLAN_BYTES and returns the size; decode
+ * takes exactly n untrusted bytes and checks every field's range (LS_E_SHAPE). The plan's form
+ * holds the run id and the digest of the rest. */
+size_t ls_wish_encode(const struct ls_run_wish *wish, unsigned char out[LS_WISH_BYTES]);
+ls_status ls_wish_decode(struct ls_run_wish *wish, const unsigned char *bytes, size_t n,
+                         struct ls_err *err);
+size_t ls_plan_encode(const struct ls_plan *plan, unsigned char out[LS_PLAN_BYTES]);
+ls_status ls_plan_decode(struct ls_plan *plan, const unsigned char *bytes, size_t n,
+                         struct ls_err *err);
 
 /* BLAKE2b-256 of everything in the plan but the run id. */
 void ls_plan_digest(const struct ls_plan *plan, unsigned char digest[32]);

@@ -1,9 +1,10 @@
-/* The scheduler: decides what the next step holds. A state machine without I/O, clock or thread.
+/* The scheduler: decides what the next step holds. A state machine without I/O, clock or
+ * thread.
  *
- * Layer: pipeline. Owns slots and KV blocks. Continuous batching: decoding rows first (one token
- * each), then prompt chunks up to the budget; a sequence is admitted only when the worst case of
- * its blocks is free, so a running sequence is never evicted. While a sequence's token is in
- * flight it is in no other step; a prompt's chunks may be in several steps at once. */
+ * Layer: pipeline. Owns slots and KV blocks. Continuous batching: decoding rows first (one
+ * token each), then prompt chunks up to the budget; a sequence is admitted only when the worst
+ * case of its blocks is free, so a running sequence is never evicted. While a sequence's token
+ * is in flight it is in no other step; a prompt's chunks may be in several steps at once. */
 #ifndef LS_PIPELINE_SCHEDULER_H
 #define LS_PIPELINE_SCHEDULER_H
 
@@ -18,23 +19,29 @@ ls_status ls_scheduler_create(struct ls_scheduler **out, const struct ls_plan *p
                               int all_window, uint64_t seed_placement, struct ls_err *err);
 void ls_scheduler_destroy(struct ls_scheduler *s);
 
-/* True when `seq` can be admitted now; then ls_scheduler_add takes it (the tokens stay the
- * client's). LS_E_REQUEST from _add: it can never fit. */
+/* Blocks that a sequence of `positions` fed positions holds at most at one time. */
+uint32_t ls_scheduler_worst_blocks(const struct ls_plan *plan, int all_window,
+                                   uint32_t positions);
+
+/* LS_E_REQUEST: it can never fit, or its fields contradict each other. */
+ls_status ls_scheduler_check(const struct ls_scheduler *s, const struct ls_sequence *seq,
+                             struct ls_err *err);
+/* True when `seq`, which passed the check, can be admitted now; then ls_scheduler_add takes it
+ * (the tokens stay the client's, until ls_scheduler_end) and returns its slot. */
 bool ls_scheduler_has_room(const struct ls_scheduler *s, const struct ls_sequence *seq);
-ls_status ls_scheduler_add(struct ls_scheduler *s, const struct ls_sequence *seq,
-                           struct ls_err *err);
+uint32_t ls_scheduler_add(struct ls_scheduler *s, const struct ls_sequence *seq);
 
 /* Fills the next step (arrays made for the plan's limits, with tokens). False when there is
  * nothing to do now: every sequence waits for a result, or there is none. */
 bool ls_scheduler_step(struct ls_scheduler *s, struct ls_step *step);
 
 /* What came back for a row of a step: the token sampled after its last position (token >= 0),
- * or the end of the sequence. Rows in the middle of a prompt need no call. */
+ * or the end of the sequence. Rows in the middle of a prompt need no call. After the end the
+ * slot may be given to another sequence in the very next step, even when steps in flight still
+ * hold rows of the old one: the caller must tell them apart. */
 void ls_scheduler_token(struct ls_scheduler *s, uint32_t slot, int32_t token);
 void ls_scheduler_end(struct ls_scheduler *s, uint32_t slot);
 
-/* The client's id of a slot's sequence. */
-uint64_t ls_scheduler_id(const struct ls_scheduler *s, uint32_t slot);
 uint32_t ls_scheduler_n_running(const struct ls_scheduler *s);
 /* Blocks in use now and at most, for the manifest. */
 void ls_scheduler_blocks(const struct ls_scheduler *s, uint32_t *in_use, uint32_t *peak);

@@ -1,8 +1,8 @@
 /* A run from start-up to the last result, on all ranks.
  *
  * Layer: pipeline. Collective functions are called by every rank of the communicator with the
- * same arguments, except where "rank 0 only" is said. Failure is agreed: when one rank fails, all
- * return a failure, rank 0 with the cause of the rank that failed. */
+ * same arguments, except where "rank 0 only" is said. Failure is agreed: when one rank fails,
+ * all return a failure, rank 0 with the cause of the rank that failed. */
 #ifndef LS_PIPELINE_SESSION_H
 #define LS_PIPELINE_SESSION_H
 
@@ -34,13 +34,13 @@ const struct ls_checkpoint *ls_session_checkpoint(const struct ls_session *sessi
 /* Per stage, gathered on rank 0 by ls_session_run's end (STATS). */
 struct ls_stage_stats {
     char host[LS_MAX_HOST];
-    char kernels[16];          /* table that computed: "avx2", "avx512bf16", ... */
-    int32_t kernels_failed;    /* paths whose self-test failed here */
+    char kernels[16];       /* table that computed: "avx2", "avx512bf16", ... */
+    int32_t kernels_failed; /* paths whose self-test failed here */
     int32_t threads;
     struct ls_stage_counts counts;
     uint64_t compute_us, wait_us, send_us; /* wait: nothing to compute; send: no free buffer */
     uint64_t frames_sent, frames_received, bytes_sent, bytes_received;
-    uint64_t step_allocs;      /* allocations made by steps after the first: 0 */
+    uint64_t step_allocs; /* allocations made by steps after the first: 0 */
 };
 const struct ls_stage_stats *ls_session_stats(const struct ls_session *session, int stage);
 /* Steps, most in flight, blocks in use at most. Rank 0. */

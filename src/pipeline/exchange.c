@@ -1,0 +1,183 @@
+#include "pipeline/exchange.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+struct frame {
+    unsigned char *bytes;
+    uint64_t n;
+};
+
+struct ls_exchange {
+    pthread_mutex_t lock;
+    pthread_cond_t news;    /* for the coordinator: a frame, or closed */
+    struct ls_step **steps; /* [max_steps] ring */
+    int max_steps, first_step, n_steps;
+    struct frame *frames; /* [max_frames] ring */
+    int max_frames, first_frame, n_frames;
+    uint64_t max_bytes;
+    bool closed, finished;
+    struct ls_arena arena;
+};
+
+static ls_status take_memory(struct ls_exchange *x, struct ls_err *err)
+{
+    x->steps = ls_arena_take(&x->arena, (uint64_t)x->max_steps * sizeof *x->steps);
+    x->frames = ls_arena_take(&x->arena, (uint64_t)x->max_frames * sizeof *x->frames);
+    bool made = x->steps && x->frames;
+    for (int i = 0; made && i < x->max_frames; i++) {
+        x->frames[i].bytes = ls_arena_take(&x->arena, x->max_bytes);
+        made = x->frames[i].bytes != NULL;
+    }
+    return made ? LS_OK : ls_fail(err, LS_E_MEMORY, "out of memory: result frames of rank 0");
+}
+
+ls_status ls_exchange_create(struct ls_exchange **out, int max_steps, int n_frames,
+                             uint64_t max_bytes, struct ls_err *err)
+{
+    void *memory = NULL;
+    ls_status s = ls_alloc(&memory, sizeof(struct ls_exchange), "exchange", err);
+    if (s)
+        return s;
+    struct ls_exchange *x = memory;
+    x->max_steps = max_steps;
+    x->max_frames = n_frames;
+    x->max_bytes = max_bytes;
+    ls_arena_init(&x->arena);
+    pthread_condattr_t attr;
+    pthread_mutex_init(&x->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&x->news, &attr);
+    pthread_condattr_destroy(&attr);
+    s = take_memory(x, err);
+    if (s)
+        ls_exchange_destroy(x);
+    else
+        *out = x;
+    return s;
+}
+
+void ls_exchange_destroy(struct ls_exchange *x)
+{
+    if (!x)
+        return;
+    pthread_cond_destroy(&x->news);
+    pthread_mutex_destroy(&x->lock);
+    ls_arena_finish(&x->arena);
+    ls_free(x);
+}
+
+void ls_exchange_submit(struct ls_exchange *x, struct ls_step *step)
+{
+    pthread_mutex_lock(&x->lock);
+    assert(x->n_steps < x->max_steps);
+    x->steps[(x->first_step + x->n_steps++) % x->max_steps] = step;
+    pthread_mutex_unlock(&x->lock);
+}
+
+struct ls_step *ls_exchange_take(struct ls_exchange *x)
+{
+    struct ls_step *step = NULL;
+    pthread_mutex_lock(&x->lock);
+    if (x->n_steps > 0) {
+        step = x->steps[x->first_step];
+        x->first_step = (x->first_step + 1) % x->max_steps;
+        x->n_steps--;
+    }
+    pthread_mutex_unlock(&x->lock);
+    return step;
+}
+
+static struct timespec later(uint64_t wait_us)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    uint64_t ns = (uint64_t)t.tv_nsec + wait_us % 1000000 * 1000;
+    t.tv_sec += (time_t)(wait_us / 1000000 + ns / 1000000000);
+    t.tv_nsec = (long)(ns % 1000000000);
+    return t;
+}
+
+const unsigned char *ls_exchange_frame(struct ls_exchange *x, uint64_t wait_us, uint64_t *n)
+{
+    const unsigned char *bytes = NULL;
+    struct timespec until = later(wait_us);
+    pthread_mutex_lock(&x->lock);
+    int rc = 0;
+    while (x->n_frames == 0 && !x->closed && rc == 0)
+        rc = pthread_cond_timedwait(&x->news, &x->lock, &until);
+    if (x->n_frames > 0 && !x->closed) {
+        bytes = x->frames[x->first_frame].bytes;
+        *n = x->frames[x->first_frame].n;
+    }
+    pthread_mutex_unlock(&x->lock);
+    return bytes;
+}
+
+void ls_exchange_frame_done(struct ls_exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    assert(x->n_frames > 0);
+    x->first_frame = (x->first_frame + 1) % x->max_frames;
+    x->n_frames--;
+    pthread_mutex_unlock(&x->lock);
+}
+
+/* Only this thread adds frames and only the other removes them, so the free entry stays free
+ * while it is filled outside the lock. */
+bool ls_exchange_put(struct ls_exchange *x, const unsigned char *bytes, uint64_t n)
+{
+    assert(n <= x->max_bytes);
+    pthread_mutex_lock(&x->lock);
+    struct frame *free_frame = x->n_frames < x->max_frames
+                                   ? &x->frames[(x->first_frame + x->n_frames) % x->max_frames]
+                                   : NULL;
+    pthread_mutex_unlock(&x->lock);
+    if (!free_frame)
+        return false;
+    memcpy(free_frame->bytes, bytes, n);
+    free_frame->n = n;
+    pthread_mutex_lock(&x->lock);
+    x->n_frames++;
+    pthread_cond_signal(&x->news);
+    pthread_mutex_unlock(&x->lock);
+    return true;
+}
+
+static bool read_flag(struct ls_exchange *x, const bool *flag)
+{
+    pthread_mutex_lock(&x->lock);
+    bool value = *flag;
+    pthread_mutex_unlock(&x->lock);
+    return value;
+}
+
+bool ls_exchange_is_closed(struct ls_exchange *x)
+{
+    return read_flag(x, &x->closed);
+}
+
+bool ls_exchange_is_finished(struct ls_exchange *x)
+{
+    return read_flag(x, &x->finished);
+}
+
+void ls_exchange_finish(struct ls_exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    x->finished = true;
+    pthread_mutex_unlock(&x->lock);
+}
+
+void ls_exchange_close(struct ls_exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    x->closed = true;
+    pthread_cond_signal(&x->news);
+    pthread_mutex_unlock(&x->lock);
+}

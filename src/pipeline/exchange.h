@@ -1,0 +1,38 @@
+/* What rank 0's two threads hand to each other: steps to the computing thread, result frames to
+ * the coordinator, and the end of either.
+ *
+ * Layer: pipeline. All memory is made at creation. Steps stay the coordinator's: it may not
+ * touch a submitted one, but for reading rows and events, until all of its results have come.
+ * The computing thread never waits here; the coordinator does. Local. */
+#ifndef LS_PIPELINE_EXCHANGE_H
+#define LS_PIPELINE_EXCHANGE_H
+
+#include "stage/step.h"
+
+#include <stdbool.h>
+
+struct ls_exchange;
+
+/* At most max_steps submitted and not taken; n_frames frames of max_bytes held. */
+ls_status ls_exchange_create(struct ls_exchange **out, int max_steps, int n_frames,
+                             uint64_t max_bytes, struct ls_err *err);
+void ls_exchange_destroy(struct ls_exchange *x); /* takes NULL */
+
+/* --- coordinator --- */
+void ls_exchange_submit(struct ls_exchange *x, struct ls_step *step);
+/* The oldest result frame, waiting up to wait_us; NULL when none came or the run is closed. */
+const unsigned char *ls_exchange_frame(struct ls_exchange *x, uint64_t wait_us, uint64_t *n);
+void ls_exchange_frame_done(struct ls_exchange *x);
+/* True once the computing thread has given up: the coordinator returns at once. */
+bool ls_exchange_is_closed(struct ls_exchange *x);
+/* The coordinator's last word. */
+void ls_exchange_finish(struct ls_exchange *x);
+
+/* --- computing thread --- */
+struct ls_step *ls_exchange_take(struct ls_exchange *x); /* NULL: no step is waiting */
+bool ls_exchange_put(struct ls_exchange *x, const unsigned char *bytes,
+                     uint64_t n); /* false: no room now */
+bool ls_exchange_is_finished(struct ls_exchange *x);
+void ls_exchange_close(struct ls_exchange *x);
+
+#endif

@@ -1,0 +1,380 @@
+/* Forms and checks the plan: sizes of a step, of the cache and of the buffers. */
+#include "pipeline/plan.h"
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "model/weights.h"
+#include "pipeline/result.h"
+#include "pipeline/scheduler.h"
+#include "stage/stage.h"
+#include "wire/frame.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+enum {
+    DEFAULT_BUDGET = 512,
+    DEFAULT_SEQUENCES = 64,
+    MAX_BUDGET = 1 << 20,
+    MAX_SEQUENCES = 1 << 16,
+    MAX_BLOCKS = 1 << 28,
+    RESULT_BYTES = 8 << 20, /* logits in one RESULT frame, unless one row is larger */
+    KV_SHARE_PERCENT = 80,  /* of the memory that weights and scratch leave */
+};
+
+static const double GIB = 1024.0 * 1024 * 1024;
+
+int ls_plan_all_window(const struct ls_arch *arch)
+{
+    int widest = 0;
+    for (int l = 0; l < arch->n_layers; l++) {
+        if (arch->layers[l].window <= 0)
+            return 0;
+        if (arch->layers[l].window > widest)
+            widest = arch->layers[l].window;
+    }
+    return widest;
+}
+
+uint64_t ls_plan_step_payload(const struct ls_plan *plan, const struct ls_arch *arch,
+                              int first_layer)
+{
+    uint64_t element = ls_fmt_bytes(arch->dtype);
+    uint64_t width = (uint64_t)ls_inbound_width(arch, first_layer);
+    return ls_step_max_bytes(&plan->limits) + plan->limits.max_tokens * width * element;
+}
+
+uint64_t ls_plan_result_payload(const struct ls_plan *plan, const struct ls_arch *arch)
+{
+    uint64_t logits = (uint64_t)plan->logit_rows * (uint64_t)arch->vocab * sizeof(float);
+    return ls_result_max_table(&plan->limits, plan->logit_rows) + logits;
+}
+
+int ls_plan_step_buffers(const struct ls_plan *plan)
+{
+    return plan->window < 64 ? plan->window : 64;
+}
+
+/* What the links of one rank hold, and rank 0's copies on the way to the coordinator. */
+static uint64_t link_bytes(const struct ls_plan *plan, const struct ls_arch *arch, int stage)
+{
+    const struct ls_stage_plan *sp = &plan->stages[stage];
+    uint64_t around = LS_FRAME_HEADER + LS_FRAME_TAG, bytes = 0;
+    uint64_t n = (uint64_t)ls_plan_step_buffers(plan);
+    if (stage > 0)
+        bytes += n * (around + ls_plan_step_payload(plan, arch, sp->first_layer));
+    if (stage < plan->n_stages - 1)
+        bytes += n * (around + ls_plan_step_payload(plan, arch, sp->last_layer));
+    uint64_t result = around + ls_plan_result_payload(plan, arch);
+    if (stage == plan->n_stages - 1)
+        bytes += LS_RESULT_SENDS * result;
+    if (stage == 0)
+        bytes += (LS_RESULT_RECEIVES + LS_RESULT_HELD) * result;
+    return bytes;
+}
+
+/* --- the size of a step
+ * ------------------------------------------------------------------------ */
+
+static ls_status choose(const char *name, int32_t wish, int32_t automatic, int32_t high,
+                        int32_t *out, struct ls_err *err)
+{
+    if (wish < 0 || wish > high)
+        return ls_fail(err, LS_E_USAGE, "%s: %d, expected 1 to %d", name, wish, high);
+    *out = wish ? wish : automatic;
+    return LS_OK;
+}
+
+static ls_status choose_step_size(struct ls_plan *plan, const struct ls_arch *arch,
+                                  const struct ls_run_wish *wish, struct ls_err *err)
+{
+    int32_t automatic = 2 * plan->n_stages;
+    if (automatic > LS_MAX_WINDOW)
+        automatic = LS_MAX_WINDOW;
+    int32_t n_slots = 0;
+    ls_status s = choose("window", wish->window, automatic, LS_MAX_WINDOW, &plan->window, err);
+    if (!s)
+        s = choose("budget", wish->budget, DEFAULT_BUDGET, MAX_BUDGET, &plan->budget, err);
+    if (!s)
+        s = choose("chunk", wish->chunk, (plan->budget + 1) / 2, MAX_BUDGET, &plan->chunk, err);
+    if (!s)
+        s = choose("max-sequences", wish->max_sequences, DEFAULT_SEQUENCES, MAX_SEQUENCES,
+                   &n_slots, err);
+    if (s)
+        return s;
+    if (plan->chunk > plan->budget)
+        plan->chunk = plan->budget;
+    uint64_t fit = RESULT_BYTES / ((uint64_t)arch->vocab * sizeof(float));
+    plan->logit_rows = (uint32_t)ls_min_u64(ls_max_u64(fit, 1), (uint64_t)plan->budget);
+    plan->limits.n_slots = (uint32_t)n_slots;
+    plan->limits.context = (uint32_t)arch->context;
+    plan->limits.max_tokens = (uint32_t)plan->budget;
+    return LS_OK;
+}
+
+/* Everything that follows from the number of slots. */
+static void fill_limits(struct ls_plan *plan)
+{
+    struct ls_step_limits *lim = &plan->limits;
+    lim->max_rows = (uint32_t)ls_min_u64(lim->n_slots, lim->max_tokens);
+    lim->max_blocks_per_slot = (uint32_t)ls_ceil_div(lim->context, LS_KV_BLOCK);
+    /* closes and opens per slot; trims and a partial block per row; the full blocks */
+    lim->max_events = 2 * lim->n_slots + 2 * lim->max_rows + lim->max_tokens / LS_KV_BLOCK + 1;
+}
+
+/* --- memory
+ * ------------------------------------------------------------------------------------ */
+
+static uint64_t block_bytes(const struct ls_arch *arch, const struct ls_stage_plan *sp)
+{
+    uint64_t bytes = 0;
+    for (int l = sp->first_layer; l < sp->last_layer; l++)
+        bytes += ls_kv_block_bytes(arch, l);
+    return bytes;
+}
+
+static ls_status too_little(const struct ls_rank_report *report, int rank,
+                            const struct ls_stage_plan *sp, struct ls_err *err)
+{
+    return ls_fail(
+        err, LS_E_MEMORY,
+        "rank %d on %s: layers %d-%d need %.2f GiB of weights and %.2f GiB of "
+        "scratch, %.2f GiB are available; use more ranks on more hosts, or a smaller "
+        "budget",
+        rank, report->host, sp->first_layer, sp->last_layer - 1,
+        (double)sp->weights_bytes / GIB, (double)sp->scratch_bytes / GIB,
+        (double)report->memory_bytes / GIB);
+}
+
+/* Blocks of this stage's layers that its memory, or the user, allows. */
+static ls_status blocks_allowed(const struct ls_plan *plan, const struct ls_arch *arch,
+                                const struct ls_run_wish *wish,
+                                const struct ls_rank_report *report, int rank, uint64_t *blocks,
+                                struct ls_err *err)
+{
+    const struct ls_stage_plan *sp = &plan->stages[rank];
+    uint64_t fixed = sp->weights_bytes + sp->scratch_bytes;
+    if (report->memory_bytes && fixed >= report->memory_bytes)
+        return too_little(report, rank, sp, err);
+    uint64_t room = wish->kv_bytes ? wish->kv_bytes : UINT64_MAX;
+    if (!wish->kv_bytes && report->memory_bytes)
+        room = (report->memory_bytes - fixed) / 100 * KV_SHARE_PERCENT;
+    *blocks = room / block_bytes(arch, sp);
+    return LS_OK;
+}
+
+/* The smallest cache that holds one sequence of the full context. */
+static ls_status check_one_context(const struct ls_plan *plan, const struct ls_arch *arch,
+                                   const struct ls_run_wish *wish,
+                                   const struct ls_rank_report *report, int rank,
+                                   uint64_t blocks, struct ls_err *err)
+{
+    uint32_t worst =
+        ls_scheduler_worst_blocks(plan, ls_plan_all_window(arch), plan->limits.context);
+    if (blocks >= worst)
+        return LS_OK;
+    double per_block = (double)block_bytes(arch, &plan->stages[rank]);
+    return ls_fail(err, LS_E_MEMORY,
+                   "rank %d on %s: the cache of one sequence of %u tokens needs %.3f GiB, %s "
+                   "%.3f GiB; set context to at most %" PRIu64 "%s",
+                   rank, report->host, plan->limits.context, worst * per_block / GIB,
+                   wish->kv_bytes ? "kv-memory allows" : "memory leaves",
+                   (double)blocks * per_block / GIB, blocks * LS_KV_BLOCK,
+                   wish->kv_bytes ? ", or raise kv-memory"
+                                  : ", or use more ranks on more hosts");
+}
+
+/* Scratch depends on the number of slots, which the cache may still lower: an upper bound. */
+static void fill_scratch(struct ls_plan *plan, const struct ls_arch *arch)
+{
+    for (int i = 0; i < plan->n_stages; i++) {
+        struct ls_stage_plan *sp = &plan->stages[i];
+        sp->scratch_bytes =
+            ls_stage_scratch_bytes(arch, sp->first_layer, sp->last_layer, sp->threads,
+                                   &plan->limits, plan->logit_rows) +
+            link_bytes(plan, arch, i);
+    }
+}
+
+static ls_status check_explicit_kv(const struct ls_plan *plan,
+                                   const struct ls_rank_report *report, int rank,
+                                   struct ls_err *err)
+{
+    const struct ls_stage_plan *sp = &plan->stages[rank];
+    uint64_t need = sp->weights_bytes + sp->scratch_bytes + sp->kv_bytes;
+    if (!report->memory_bytes || need <= report->memory_bytes)
+        return LS_OK;
+    return ls_fail(err, LS_E_MEMORY,
+                   "rank %d on %s: %.2f GiB of weights, %.2f GiB of scratch and %.2f GiB of "
+                   "cache do not fit into the %.2f GiB available; lower kv-memory",
+                   rank, report->host, (double)sp->weights_bytes / GIB,
+                   (double)sp->scratch_bytes / GIB, (double)sp->kv_bytes / GIB,
+                   (double)report->memory_bytes / GIB);
+}
+
+static ls_status size_cache(struct ls_plan *plan, const struct ls_arch *arch,
+                            const struct ls_run_wish *wish,
+                            const struct ls_rank_report *reports, struct ls_err *err)
+{
+    struct ls_step_limits *lim = &plan->limits;
+    uint32_t worst = ls_scheduler_worst_blocks(plan, ls_plan_all_window(arch), lim->context);
+    uint64_t blocks = ls_min_u64((uint64_t)worst * lim->n_slots, MAX_BLOCKS);
+    lim->n_blocks = (uint32_t)blocks;
+    fill_scratch(plan, arch);
+    for (int r = 0; r < plan->n_stages; r++) {
+        uint64_t allowed = 0;
+        ls_status s = blocks_allowed(plan, arch, wish, &reports[r], r, &allowed, err);
+        if (!s)
+            s = check_one_context(plan, arch, wish, &reports[r], r, allowed, err);
+        if (s)
+            return s;
+        blocks = ls_min_u64(blocks, allowed);
+    }
+    lim->n_blocks = (uint32_t)blocks;
+    lim->n_slots = (uint32_t)ls_min_u64(lim->n_slots, blocks);
+    fill_limits(plan);
+    fill_scratch(plan, arch);
+    for (int r = 0; r < plan->n_stages; r++) {
+        plan->stages[r].kv_bytes = blocks * block_bytes(arch, &plan->stages[r]);
+        ls_status s = check_explicit_kv(plan, &reports[r], r, err);
+        if (s)
+            return s;
+    }
+    return LS_OK;
+}
+
+/* --- layers and the whole
+ * ---------------------------------------------------------------------- */
+
+/* Bytes of weights stand for time: decoding reads each once per step, and a prompt's arithmetic
+ * is proportional to them. The last layer's bytes hold the head's. */
+static ls_status split_layers(struct ls_plan *plan, const struct ls_arch *arch,
+                              const struct ls_checkpoint *ckpt, const struct ls_run_wish *wish,
+                              struct ls_err *err)
+{
+    int32_t first[LS_MAX_STAGES + 1];
+    ls_status s = LS_OK;
+    if (wish->layers[0]) {
+        s = ls_plan_parse_layers(wish->layers, arch->n_layers, plan->n_stages, first, err);
+    } else {
+        void *cost = NULL;
+        s = ls_alloc(&cost, (uint64_t)arch->n_layers * sizeof(uint64_t), "layer costs", err);
+        for (int l = 0; !s && l < arch->n_layers; l++)
+            ((uint64_t *)cost)[l] = ls_weights_bytes(arch, ckpt, l, l + 1);
+        if (!s)
+            s = ls_plan_split(cost, arch->n_layers, 0, 0, plan->n_stages, first, err);
+        ls_free(cost);
+    }
+    for (int i = 0; !s && i < plan->n_stages; i++) {
+        struct ls_stage_plan *sp = &plan->stages[i];
+        sp->first_layer = first[i];
+        sp->last_layer = first[i + 1];
+        sp->weights_bytes = ls_weights_bytes(arch, ckpt, first[i], first[i + 1]);
+    }
+    return s;
+}
+
+static ls_status choose_stages(struct ls_plan *plan, const struct ls_arch *arch,
+                               const struct ls_run_wish *wish, int n_ranks, struct ls_err *err)
+{
+    if (n_ranks > LS_MAX_STAGES)
+        return ls_fail(err, LS_E_REFUSED, "%d ranks, at most %d are supported", n_ranks,
+                       LS_MAX_STAGES);
+    if (wish->stages && wish->stages != n_ranks)
+        return ls_fail(err, LS_E_REFUSED,
+                       "stages: %d wanted, but %d rank%s started; every rank is one stage",
+                       wish->stages, n_ranks, n_ranks == 1 ? " was" : "s were");
+    if (n_ranks > arch->n_layers)
+        return ls_fail(err, LS_E_REFUSED,
+                       "%d ranks but the model has only %d layers, and every rank needs at "
+                       "least one; start at most %d",
+                       n_ranks, arch->n_layers, arch->n_layers);
+    plan->n_stages = n_ranks;
+    return LS_OK;
+}
+
+ls_status ls_plan_form(struct ls_plan *plan, const struct ls_arch *arch,
+                       const struct ls_checkpoint *ckpt, const struct ls_run_wish *wish,
+                       const struct ls_rank_report *reports, int n_ranks, struct ls_err *err)
+{
+    memset(plan, 0, sizeof *plan);
+    ls_status s = choose_stages(plan, arch, wish, n_ranks, err);
+    if (!s)
+        s = split_layers(plan, arch, ckpt, wish, err);
+    for (int r = 0; !s && r < n_ranks; r++)
+        s = choose("threads", wish->threads, reports[r].cores, LS_MAX_THREADS,
+                   &plan->stages[r].threads, err);
+    if (!s)
+        s = choose_step_size(plan, arch, wish, err);
+    if (s)
+        return s;
+    fill_limits(plan);
+    s = size_cache(plan, arch, wish, reports, err);
+    return s ? s : ls_plan_check(plan, arch, n_ranks, err);
+}
+
+/* --- check
+ * ------------------------------------------------------------------------------------- */
+
+static ls_status check_ranges(const struct ls_plan *plan, const struct ls_arch *arch,
+                              struct ls_err *err)
+{
+    int expected = 0;
+    for (int i = 0; i < plan->n_stages; i++) {
+        const struct ls_stage_plan *sp = &plan->stages[i];
+        if (sp->first_layer != expected || sp->last_layer <= sp->first_layer)
+            return ls_fail(err, LS_E_REFUSED,
+                           "plan: stage %d has layers [%d, %d), expected to begin at %d", i,
+                           sp->first_layer, sp->last_layer, expected);
+        if (sp->threads < 1 || sp->threads > LS_MAX_THREADS)
+            return ls_fail(err, LS_E_REFUSED, "plan: stage %d has %d threads", i, sp->threads);
+        expected = sp->last_layer;
+    }
+    if (expected != arch->n_layers)
+        return ls_fail(err, LS_E_REFUSED, "plan: covers %d layers, the model has %d", expected,
+                       arch->n_layers);
+    return LS_OK;
+}
+
+static ls_status check_frames(const struct ls_plan *plan, const struct ls_arch *arch,
+                              struct ls_err *err)
+{
+    uint64_t around = LS_FRAME_HEADER + LS_FRAME_TAG;
+    uint64_t largest = ls_plan_result_payload(plan, arch) + around;
+    for (int i = 1; i < plan->n_stages; i++)
+        largest = ls_max_u64(
+            largest, ls_plan_step_payload(plan, arch, plan->stages[i].first_layer) + around);
+    if (largest <= INT_MAX)
+        return LS_OK;
+    return ls_fail(
+        err, LS_E_REFUSED,
+        "a step of %d tokens makes frames of %.2f GiB, one message holds 2 GiB; lower "
+        "budget",
+        plan->budget, (double)largest / GIB);
+}
+
+ls_status ls_plan_check(const struct ls_plan *plan, const struct ls_arch *arch, int n_ranks,
+                        struct ls_err *err)
+{
+    const struct ls_step_limits *lim = &plan->limits;
+    if (plan->n_stages != n_ranks)
+        return ls_fail(err, LS_E_REFUSED, "plan: %d stages for %d ranks", plan->n_stages,
+                       n_ranks);
+    ls_status s = check_ranges(plan, arch, err);
+    if (!s)
+        s = ls_step_limits_check(lim, err);
+    if (s)
+        return s;
+    bool sizes = plan->budget >= 1 && lim->max_tokens == (uint32_t)plan->budget &&
+                 plan->chunk >= 1 && plan->chunk <= plan->budget && plan->window >= 1 &&
+                 plan->window <= LS_MAX_WINDOW && plan->logit_rows >= 1 &&
+                 plan->logit_rows <= lim->max_tokens && lim->context == (uint32_t)arch->context;
+    if (!sizes)
+        return ls_fail(err, LS_E_REFUSED,
+                       "plan: budget %d, chunk %d, window %d, %u logits rows a frame, context "
+                       "%u contradict each other or the model's context of %d",
+                       plan->budget, plan->chunk, plan->window, plan->logit_rows, lim->context,
+                       arch->context);
+    return check_frames(plan, arch, err);
+}

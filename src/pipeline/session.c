@@ -1,0 +1,197 @@
+#include "pipeline/session.h"
+
+#include "base/alloc.h"
+#include "pipeline/coordinator.h"
+#include "pipeline/session_state.h"
+#include "pipeline/worker.h"
+
+#include <sodium.h>
+#include <stdio.h>
+
+enum { SILENCE_S = 120 };
+
+void ls_session_cancel(struct ls_comm *comm)
+{
+    struct ls_control *ctl = NULL;
+    if (ls_comm_rank(comm) != 0 || ls_comm_size(comm) == 1)
+        return;
+    if (ls_control_create(&ctl, comm, NULL))
+        return;
+    ls_control_stop_all(ctl, LS_E_DRAINED, "");
+    ls_control_destroy(ctl);
+}
+
+static ls_status take_session(struct ls_session **out, struct ls_comm *comm, struct ls_err *err)
+{
+    void *memory = NULL, *stats = NULL;
+    if (sodium_init() < 0)
+        return ls_fail(err, LS_E_INTERNAL, "libsodium cannot be initialised");
+    ls_status st = ls_alloc(&memory, sizeof(struct ls_session), "session", err);
+    if (st)
+        return st;
+    struct ls_session *s = memory;
+    s->comm = comm;
+    s->rank = ls_comm_rank(comm);
+    s->n_ranks = ls_comm_size(comm);
+    ls_arena_init(&s->arena);
+    uint64_t n = s->rank == 0 ? (uint64_t)s->n_ranks : 1;
+    st = ls_alloc(&stats, n * sizeof *s->stats, "statistics", err);
+    s->stats = stats;
+    if (!st)
+        st = ls_control_create(&s->control, comm, err);
+    if (st)
+        ls_session_destroy(s);
+    else
+        *out = s;
+    return st;
+}
+
+ls_status ls_session_create(struct ls_session **out, struct ls_comm *comm,
+                            const struct ls_run_wish *wish, struct ls_err *err)
+{
+    struct ls_session *s = NULL;
+    ls_status st = take_session(&s, comm, err);
+    if (st)
+        return st;
+    if (s->rank == 0)
+        s->wish = *wish;
+    st = s->rank == 0 ? ls_startup_lead(s, err) : ls_startup_follow(s, err);
+    if (st) {
+        ls_session_destroy(s);
+        return st;
+    }
+    int32_t silence = s->wish.silence_s > 0 ? s->wish.silence_s : SILENCE_S;
+    s->control->silence_us = (uint64_t)silence * 1000000;
+    s->started = true;
+    *out = s;
+    return LS_OK;
+}
+
+void ls_session_destroy(struct ls_session *s)
+{
+    if (!s)
+        return;
+    if (s->started && !s->ran && s->rank == 0)
+        ls_control_stop_all(s->control, LS_E_DRAINED, "");
+    ls_stage_destroy(s->stage);
+    ls_checkpoint_close(s->ckpt);
+    ls_control_destroy(s->control);
+    ls_arena_finish(&s->arena);
+    ls_free(s->stats);
+    ls_free(s);
+}
+
+/* --- the run
+ * ----------------------------------------------------------------------------------- */
+
+static ls_status run_follow(struct ls_session *s, struct ls_err *err)
+{
+    struct ls_worker *w = NULL;
+    ls_status st = ls_worker_create(&w, s, NULL, err);
+    if (st) {
+        ls_control_send_failure(s->control, 0, LS_KIND_ERROR, st, err->text, NULL);
+        return st;
+    }
+    st = ls_worker_run(w, err);
+    ls_worker_end(w, st, st ? err->text : "");
+    ls_worker_destroy(w);
+    return st;
+}
+
+/* What rank 0 runs with: its own loop, the coordinator, and what they exchange. */
+struct lead {
+    struct ls_exchange *exchange;
+    struct ls_coordinator *coordinator;
+    struct ls_worker *worker;
+};
+
+static ls_status make_lead(struct lead *l, struct ls_session *s, const struct ls_client *client,
+                           struct ls_err *err)
+{
+    uint64_t frame =
+        LS_FRAME_HEADER + ls_plan_result_payload(&s->plan, &s->arch) + LS_FRAME_TAG;
+    ls_status st = ls_exchange_create(&l->exchange, s->plan.window, LS_RESULT_HELD, frame, err);
+    if (st)
+        return st;
+    const struct ls_coordinator_config config = { .plan = &s->plan,
+                                                  .arch = &s->arch,
+                                                  .client = client,
+                                                  .exchange = l->exchange,
+                                                  .placement_seed = s->wish.placement_seed };
+    st = ls_coordinator_create(&l->coordinator, &config, err);
+    return st ? st : ls_worker_create(&l->worker, s, l->exchange, err);
+}
+
+/* The first failure is the one that is told: the coordinator's own when it ended by itself,
+ * else the loop's. */
+static ls_status run_both(struct lead *l, struct ls_session *s, struct ls_err *err)
+{
+    struct ls_err other = { .status = LS_OK };
+    ls_status st = ls_coordinator_start(l->coordinator, err);
+    if (st)
+        return st;
+    st = ls_worker_run(l->worker, err);
+    ls_exchange_close(l->exchange);
+    ls_status ended = ls_coordinator_join(l->coordinator, &other);
+    ls_coordinator_stats(l->coordinator, &s->run_stats);
+    if (!st && ended)
+        st = ls_fail(err, ended, "%s", other.text);
+    return st;
+}
+
+static ls_status run_lead(struct ls_session *s, const struct ls_client *client,
+                          struct ls_err *err)
+{
+    struct lead l = { .exchange = NULL };
+    ls_status st = make_lead(&l, s, client, err);
+    if (st)
+        ls_control_stop_all(s->control, st, err->text);
+    else
+        st = run_both(&l, s, err);
+    if (l.worker)
+        ls_worker_end(l.worker, st, st ? err->text : "");
+    ls_worker_destroy(l.worker);
+    ls_coordinator_destroy(l.coordinator);
+    ls_exchange_destroy(l.exchange);
+    return st;
+}
+
+ls_status ls_session_run(struct ls_session *s, const struct ls_client *client,
+                         struct ls_err *err)
+{
+    struct ls_err own = { .status = LS_OK };
+    if (!err)
+        err = &own;
+    if (s->ran)
+        return ls_fail(err, LS_E_INTERNAL, "a session runs once");
+    s->ran = true;
+    return s->rank == 0 ? run_lead(s, client, err) : run_follow(s, err);
+}
+
+/* --- looking
+ * ----------------------------------------------------------------------------------- */
+
+const struct ls_plan *ls_session_plan(const struct ls_session *s)
+{
+    return &s->plan;
+}
+
+const struct ls_arch *ls_session_arch(const struct ls_session *s)
+{
+    return &s->arch;
+}
+
+const struct ls_checkpoint *ls_session_checkpoint(const struct ls_session *s)
+{
+    return s->ckpt;
+}
+
+const struct ls_stage_stats *ls_session_stats(const struct ls_session *s, int stage)
+{
+    return &s->stats[s->rank == 0 ? stage : 0];
+}
+
+void ls_session_run_stats(const struct ls_session *s, struct ls_run_stats *stats)
+{
+    *stats = s->run_stats;
+}

@@ -1,0 +1,38 @@
+/* What a rank holds during a session; private to this folder. Layer: pipeline.
+ *
+ * Everything is made by start-up, used by the run, and freed by ls_session_destroy. Links
+ * belong to the comm. */
+#ifndef LS_PIPELINE_SESSION_STATE_H
+#define LS_PIPELINE_SESSION_STATE_H
+
+#include "pipeline/channel.h"
+#include "pipeline/control.h"
+#include "pipeline/session.h"
+
+struct ls_session {
+    struct ls_comm *comm;
+    struct ls_control *control;
+    int rank, n_ranks; /* stage s is on rank s */
+    struct ls_run_wish wish;
+    struct ls_arena arena; /* of arch */
+    struct ls_arch arch;
+    struct ls_checkpoint *ckpt;
+    const struct ls_kernels *kernels;
+    int kernels_failed;
+    struct ls_plan plan;
+    struct ls_stage *stage;
+    void (*progress)(void *arg); /* called by the stage between layers, while a run goes on */
+    void *progress_arg;
+    struct ls_channel step_in, step_out;     /* from the stage before, to the stage behind */
+    struct ls_channel result_in, result_out; /* on rank 0; on the last stage */
+    struct ls_stage_stats *stats;            /* rank 0: [n_ranks], else [1] */
+    struct ls_run_stats run_stats;
+    bool started; /* both votes passed: the other ranks are in, or on their way to, the run */
+    bool ran;
+};
+
+/* Start-up of rank 0 and of the others, up to GO. On failure the other ranks have been told. */
+ls_status ls_startup_lead(struct ls_session *session, struct ls_err *err);
+ls_status ls_startup_follow(struct ls_session *session, struct ls_err *err);
+
+#endif

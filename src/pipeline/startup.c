@@ -1,0 +1,378 @@
+/* Start-up in two votes: reports, plan, vote; load, vote. Nothing is loaded before every rank
+ * has accepted the plan, and nothing runs before every rank has loaded. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "model/weights.h"
+#include "pipeline/report.h"
+#include "pipeline/session_state.h"
+#include "stage/stage.h"
+
+#include <inttypes.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    LOOK_S = 600,            /* to open a checkpoint */
+    LOOK_BYTES_S = 6 * 3600, /* and to digest all of its bytes */
+    VOTE_S = 120,
+    LOAD_S = 600,                /* and, beside that, */
+    LOAD_BYTES_PER_S = 20000000, /* a slow shared file system */
+};
+
+static uint64_t after(uint64_t seconds)
+{
+    return ls_now_us() + seconds * 1000000u;
+}
+
+static uint64_t look_seconds(const struct ls_session *s)
+{
+    return s->wish.check_bytes ? LOOK_BYTES_S : LOOK_S;
+}
+
+static uint64_t load_seconds(const struct ls_session *s)
+{
+    uint64_t most = 0;
+    for (int i = 0; i < s->plan.n_stages; i++)
+        if (s->plan.stages[i].weights_bytes > most)
+            most = s->plan.stages[i].weights_bytes;
+    return LOAD_S + most / LOAD_BYTES_PER_S;
+}
+
+/* --- what every rank does
+ * ---------------------------------------------------------------------- */
+
+/* Opens and checks everything that can be checked without reading a weight. */
+static ls_status look(struct ls_session *s, struct ls_rank_view *view, struct ls_err *err)
+{
+    const struct ls_arch_wish wish = { .f32_activations = s->wish.f32_activations,
+                                       .context = s->wish.context };
+    size_t n_ignored;
+    const char *first_ignored;
+    ls_status st = ls_arch_load(&s->arch, s->wish.model, &wish, &s->arena, err);
+    if (!st)
+        st = ls_checkpoint_open(&s->ckpt, s->wish.model, err);
+    if (!st)
+        st = ls_weights_check(&s->arch, s->ckpt, &n_ignored, &first_ignored, err);
+    if (!st)
+        ls_view_look(view, ls_comm_host(s->comm), s->ckpt, s->wish.check_bytes);
+    return st;
+}
+
+/* The plan against this rank's own view of model and machine. */
+static ls_status check_plan(const struct ls_session *s, struct ls_err *err)
+{
+    ls_status st = ls_plan_check(&s->plan, &s->arch, s->n_ranks, err);
+    if (st)
+        return st;
+    const struct ls_stage_plan *mine = &s->plan.stages[s->rank];
+    uint64_t bytes = ls_weights_bytes(&s->arch, s->ckpt, mine->first_layer, mine->last_layer);
+    if (bytes != mine->weights_bytes)
+        return ls_fail(err, LS_E_REFUSED,
+                       "plan: layers %d-%d are %" PRIu64 " bytes here, the plan says %" PRIu64,
+                       mine->first_layer, mine->last_layer - 1, bytes, mine->weights_bytes);
+    return LS_OK;
+}
+
+static ls_status open_links(struct ls_session *s, struct ls_err *err)
+{
+    const struct ls_plan *p = &s->plan;
+    const struct ls_stage_plan *mine = &p->stages[s->rank];
+    int n = ls_plan_step_buffers(p), last = s->n_ranks - 1;
+    uint64_t result = ls_plan_result_payload(p, &s->arch);
+    ls_status st = LS_OK;
+    if (s->rank > 0)
+        st = ls_channel_open(&s->step_in, s->comm, s->rank - 1, LS_TAG_STEP, LS_RECV, n,
+                             ls_plan_step_payload(p, &s->arch, mine->first_layer), p->run_id,
+                             err);
+    if (!st && s->rank < last)
+        st = ls_channel_open(&s->step_out, s->comm, s->rank + 1, LS_TAG_STEP, LS_SEND, n,
+                             ls_plan_step_payload(p, &s->arch, mine->last_layer), p->run_id,
+                             err);
+    if (!st && s->rank == last)
+        st = ls_channel_open(&s->result_out, s->comm, 0, LS_TAG_RESULT, LS_SEND,
+                             LS_RESULT_SENDS, result, p->run_id, err);
+    if (!st && s->rank == 0)
+        st = ls_channel_open(&s->result_in, s->comm, last, LS_TAG_RESULT, LS_RECV,
+                             LS_RESULT_RECEIVES, result, p->run_id, err);
+    return st;
+}
+
+static void stage_progress(void *arg)
+{
+    struct ls_session *s = arg;
+    if (s->progress)
+        s->progress(s->progress_arg);
+}
+
+static ls_status load(struct ls_session *s, struct ls_err *err)
+{
+    const struct ls_stage_plan *mine = &s->plan.stages[s->rank];
+    unsigned saved = ls_fp_enter();
+    s->kernels = ls_kernels_choose((enum ls_cpu_path)s->wish.cpu_path, &s->kernels_failed);
+    ls_fp_leave(saved);
+    if (!s->kernels)
+        return ls_fail(err, LS_E_COMPUTE,
+                       "no kernels: the self-test of every path up to %s fails on this CPU",
+                       ls_cpu_path_name((enum ls_cpu_path)s->wish.cpu_path));
+    const struct ls_stage_config config = { .arch = &s->arch,
+                                            .ckpt = s->ckpt,
+                                            .kernels = s->kernels,
+                                            .first_layer = mine->first_layer,
+                                            .last_layer = mine->last_layer,
+                                            .n_threads = mine->threads,
+                                            .limits = s->plan.limits,
+                                            .max_logit_rows = s->plan.logit_rows,
+                                            .progress = stage_progress,
+                                            .progress_arg = s };
+    ls_status st = ls_stage_create(&s->stage, &config, err);
+    return st ? st : open_links(s, err);
+}
+
+/* --- rank 0
+ * ------------------------------------------------------------------------------------ */
+
+static ls_status take_vote(struct ls_session *s, int rank, const struct ls_message *m,
+                           enum ls_plan_phase phase, struct ls_rank_view *view,
+                           struct ls_err *err)
+{
+    struct ls_rank_view vote;
+    ls_status st = LS_OK;
+    if (m->id != (uint64_t)phase)
+        st = ls_fail(err, LS_E_SHAPE, "vote %" PRIu64 ", expected %d", m->id, (int)phase);
+    if (!st)
+        st = ls_view_decode(&vote, m->body, m->n, err);
+    if (!st && phase == LS_PHASE_WISH) {
+        *view = vote;
+        memcpy(s->control->hosts[rank], vote.report.host, LS_MAX_HOST);
+    }
+    if (!st && vote.status)
+        st = ls_fail(err, vote.status, "%s", vote.text);
+    if (st)
+        ls_fail_prefix(err, "rank %d on %s", rank, s->control->hosts[rank]);
+    return st;
+}
+
+/* The vote of one rank, if it has come; *n_missing counts down. */
+static ls_status poll_vote(struct ls_session *s, int rank, enum ls_plan_phase phase,
+                           struct ls_rank_view *view, int *n_missing, struct ls_err *err)
+{
+    struct ls_message m;
+    ls_status st = ls_control_poll(s->control, rank, 1u << LS_KIND_VOTE, &m, err);
+    if (st || !m.kind)
+        return st;
+    st = take_vote(s, rank, &m, phase, view, err);
+    if (!st)
+        st = ls_control_done(s->control, rank, err);
+    if (!st && phase == LS_PHASE_PLAN)
+        ls_control_set_run_in(s->control, rank, s->plan.run_id);
+    view->voted = phase + 1;
+    --*n_missing;
+    return st;
+}
+
+static ls_status too_late(const struct ls_session *s, enum ls_plan_phase phase,
+                          const struct ls_rank_view *views, struct ls_err *err)
+{
+    static const char *const whats[] = { "report", "vote on the plan",
+                                         "word that it has loaded" };
+    int rank = 1;
+    while (rank < s->n_ranks - 1 && views[rank].voted == (int)phase + 1)
+        rank++;
+    return ls_fail(err, LS_E_LINK, "rank %d on %s: no %s within the deadline", rank,
+                   s->control->hosts[rank][0] ? s->control->hosts[rank] : "an unknown host",
+                   whats[phase]);
+}
+
+/* Waits for the votes of all other ranks; the first refusal ends the wait. */
+static ls_status gather(struct ls_session *s, enum ls_plan_phase phase, uint64_t seconds,
+                        struct ls_rank_view *views, struct ls_err *err)
+{
+    uint64_t deadline = after(seconds);
+    unsigned idle = 0;
+    int n_missing = s->n_ranks - 1;
+    while (n_missing > 0) {
+        ls_status st = ls_comm_progress(s->comm, err);
+        for (int r = 1; !st && r < s->n_ranks; r++)
+            if (views[r].voted != (int)phase + 1)
+                st = poll_vote(s, r, phase, &views[r], &n_missing, err);
+        if (!st && n_missing > 0 && ls_now_us() > deadline)
+            st = too_late(s, phase, views, err);
+        if (st)
+            return st;
+        ls_comm_idle(&idle);
+    }
+    return LS_OK;
+}
+
+static ls_status form_plan(struct ls_session *s, struct ls_rank_view *views, struct ls_err *err)
+{
+    void *memory = NULL;
+    ls_status st = ls_views_agree(views, s->n_ranks, err);
+    if (!st)
+        st = ls_alloc(&memory, (uint64_t)s->n_ranks * sizeof(struct ls_rank_report),
+                      "rank reports", err);
+    if (st)
+        return st;
+    struct ls_rank_report *reports = memory;
+    ls_views_share(views, s->n_ranks, reports);
+    st = ls_plan_form(&s->plan, &s->arch, s->ckpt, &s->wish, reports, s->n_ranks, err);
+    ls_free(memory);
+    if (!st)
+        randombytes_buf(s->plan.run_id, sizeof s->plan.run_id);
+    return st;
+}
+
+static ls_status tell_wish(struct ls_session *s, struct ls_err *err)
+{
+    unsigned char bytes[LS_WISH_BYTES];
+    size_t n = ls_wish_encode(&s->wish, bytes);
+    return ls_control_tell_all(s->control, LS_KIND_PLAN, LS_PHASE_WISH, bytes, n, err);
+}
+
+static ls_status tell_plan(struct ls_session *s, struct ls_err *err)
+{
+    unsigned char bytes[LS_PLAN_BYTES];
+    size_t n = ls_plan_encode(&s->plan, bytes);
+    ls_status st = ls_control_tell_all(s->control, LS_KIND_PLAN, LS_PHASE_PLAN, bytes, n, err);
+    for (int r = 1; r < s->n_ranks; r++)
+        ls_control_set_run_out(s->control, r, s->plan.run_id);
+    return st;
+}
+
+static ls_status lead(struct ls_session *s, struct ls_rank_view *views, struct ls_err *err)
+{
+    ls_status st = tell_wish(s, err);
+    if (!st)
+        st = look(s, &views[0], err);
+    if (!st)
+        st = gather(s, LS_PHASE_WISH, look_seconds(s), views, err);
+    if (!st)
+        st = form_plan(s, views, err);
+    if (!st)
+        st = tell_plan(s, err);
+    if (!st)
+        st = check_plan(s, err);
+    if (!st)
+        st = gather(s, LS_PHASE_PLAN, VOTE_S, views, err);
+    if (!st)
+        st = ls_control_tell_all(s->control, LS_KIND_PLAN, LS_PHASE_LOAD, NULL, 0, err);
+    if (!st)
+        st = load(s, err);
+    if (!st)
+        st = gather(s, LS_PHASE_LOAD, load_seconds(s), views, err);
+    if (!st)
+        st = ls_control_tell_all(s->control, LS_KIND_PLAN, LS_PHASE_GO, NULL, 0, err);
+    return st;
+}
+
+ls_status ls_startup_lead(struct ls_session *s, struct ls_err *err)
+{
+    void *views = NULL;
+    ls_status st = ls_alloc(&views, (uint64_t)s->n_ranks * sizeof(struct ls_rank_view),
+                            "rank reports", err);
+    snprintf(s->control->hosts[0], LS_MAX_HOST, "%.*s", LS_MAX_HOST - 1, ls_comm_host(s->comm));
+    if (!st)
+        st = lead(s, views, err);
+    ls_free(views);
+    if (st)
+        ls_control_stop_all(s->control, st, err ? err->text : "");
+    return st;
+}
+
+/* --- the others
+ * -------------------------------------------------------------------------------- */
+
+/* The next order of rank 0; its STOP becomes this rank's failure. */
+static ls_status await(struct ls_session *s, enum ls_plan_phase phase, uint64_t seconds,
+                       struct ls_message *m, struct ls_err *err)
+{
+    static const char *const whats[] = { "configuration", "plan", "order to load",
+                                         "order to begin" };
+    ls_status st = ls_control_wait(s->control, 0, 1u << LS_KIND_PLAN | 1u << LS_KIND_STOP,
+                                   after(seconds), whats[phase], m, err);
+    if (!st && m->kind == LS_KIND_STOP) {
+        st = ls_control_read_failure(m, err);
+        return st ? st : ls_fail(err, LS_E_INTERNAL, "rank 0 stopped during start-up");
+    }
+    if (!st && m->id != (uint64_t)phase)
+        st = ls_fail(err, LS_E_SHAPE, "order %" PRIu64 " of rank 0, expected %d", m->id,
+                     (int)phase);
+    return st;
+}
+
+/* Sends this rank's verdict. A refusal is returned, after rank 0 has ended the job. */
+static ls_status vote(struct ls_session *s, enum ls_plan_phase phase, struct ls_rank_view *view,
+                      ls_status verdict, struct ls_err *err)
+{
+    unsigned char bytes[LS_VIEW_BYTES];
+    struct ls_message m;
+    view->status = verdict;
+    snprintf(view->text, sizeof view->text, "%s", verdict ? err->text : "");
+    snprintf(view->report.host, sizeof view->report.host, "%.*s", LS_MAX_HOST - 1,
+             ls_comm_host(s->comm));
+    size_t n = ls_view_encode(view, bytes);
+    struct ls_err later = { .status = LS_OK };
+    ls_status st = ls_control_send(s->control, 0, LS_KIND_VOTE, phase, bytes, n, &later);
+    if (verdict) {
+        ls_control_wait(s->control, 0, 1u << LS_KIND_STOP, after(VOTE_S), "end", &m, &later);
+        return verdict;
+    }
+    return st ? ls_fail(err, st, "%s", later.text) : LS_OK;
+}
+
+static ls_status follow_wish(struct ls_session *s, struct ls_rank_view *view,
+                             struct ls_err *err)
+{
+    struct ls_message m;
+    ls_status st = await(s, LS_PHASE_WISH, LOOK_S, &m, err);
+    if (st)
+        return st;
+    ls_status verdict = ls_wish_decode(&s->wish, m.body, m.n, err);
+    st = ls_control_done(s->control, 0, verdict ? NULL : err);
+    if (!st && !verdict)
+        verdict = look(s, view, err);
+    return st ? st : vote(s, LS_PHASE_WISH, view, verdict, err);
+}
+
+static ls_status follow_plan(struct ls_session *s, struct ls_rank_view *view,
+                             struct ls_err *err)
+{
+    struct ls_message m;
+    ls_status st = await(s, LS_PHASE_PLAN, 2 * look_seconds(s), &m, err);
+    if (st)
+        return st;
+    ls_status verdict = ls_plan_decode(&s->plan, m.body, m.n, err);
+    st = ls_control_done(s->control, 0, verdict ? NULL : err);
+    if (!st && !verdict) {
+        ls_control_set_run_in(s->control, 0, s->plan.run_id);
+        verdict = check_plan(s, err);
+    }
+    if (!st)
+        st = vote(s, LS_PHASE_PLAN, view, verdict, err);
+    ls_control_set_run_out(s->control, 0, s->plan.run_id);
+    return st;
+}
+
+static ls_status follow_order(struct ls_session *s, enum ls_plan_phase phase, uint64_t seconds,
+                              struct ls_err *err)
+{
+    struct ls_message m;
+    ls_status st = await(s, phase, seconds, &m, err);
+    return st ? st : ls_control_done(s->control, 0, err);
+}
+
+ls_status ls_startup_follow(struct ls_session *s, struct ls_err *err)
+{
+    struct ls_rank_view view = { .status = LS_OK };
+    ls_status st = follow_wish(s, &view, err);
+    if (!st)
+        st = follow_plan(s, &view, err);
+    if (!st)
+        st = follow_order(s, LS_PHASE_LOAD, VOTE_S, err);
+    if (!st)
+        st = vote(s, LS_PHASE_LOAD, &view, load(s, err), err);
+    if (!st)
+        st = follow_order(s, LS_PHASE_GO, 2 * load_seconds(s), err);
+    return st;
+}
