@@ -1,6 +1,7 @@
-/* What the tests of stages share: a fixture opened as a model, a chain of stages in one process,
- * and a player that feeds sequences through it in chunks, company and blocks drawn at random.
- * Functions fail the running cmocka test by themselves; nothing is returned on failure. */
+/* What the tests of stages share: a fixture opened as a model, a chain of stages in one
+ * process, and a player that feeds sequences through it in chunks, company and blocks drawn at
+ * random. Functions fail the running cmocka test by themselves; nothing is returned on failure.
+ */
 #ifndef LS_TESTS_STAGE_RIG_H
 #define LS_TESTS_STAGE_RIG_H
 
@@ -23,7 +24,8 @@ struct rig_random {
 };
 uint32_t rig_below(struct rig_random *r, uint32_t n); /* 0..n-1 */
 
-/* --- a fixture ------------------------------------------------------------------------------- */
+/* --- a fixture -------------------------------------------------------------------------------
+ */
 
 struct rig_model {
     struct ls_arena arena;
@@ -50,7 +52,8 @@ const int32_t *rig_ids(const struct rig_reference *ref, int i, uint32_t *n);
 /* [n][vocab] of tensor `what`/i. */
 const float *rig_logits(const struct rig_reference *ref, const char *what, int i);
 
-/* --- a chain of stages ----------------------------------------------------------------------- */
+/* --- a chain of stages -----------------------------------------------------------------------
+ */
 
 struct rig_chain {
     const struct rig_model *model;
@@ -85,13 +88,14 @@ void rig_chain_close(struct rig_chain *c);
 /* Runs c->step through all stages, by its bytes from the second on; sent logits to out. */
 void rig_chain_run(struct rig_chain *c, float *out);
 
-/* --- sequences through a chain --------------------------------------------------------------- */
+/* --- sequences through a chain ---------------------------------------------------------------
+ */
 
 struct rig_sequence {
     const int32_t *ids;
     uint32_t n;
-    float *logits;             /* [n][vocab], filled */
-    unsigned char digest[32];  /* over all of them, filled */
+    float *logits;            /* [n][vocab], filled */
+    unsigned char digest[32]; /* over all of them, filled */
     /* the player's */
     uint32_t slot, done, n_blocks, live_first;
     bool open, closed;

@@ -19,8 +19,9 @@ static struct ls_pass pass_of(const struct ls_forward *f, int l)
 }
 
 /* Between barriers each phase reads what others wrote before and writes only its own part. Rows
- * have one owner throughout, so two phases over rows need no barrier between them; neither has
- * anything the tiles of o and of gate and up in common. */
+ * have one owner throughout, so two phases over rows need no barrier between them. Nor does the
+ * end of a parallel block's attention before its feed-forward: that reads x and writes gate and
+ * up, which no member is still using. */
 static void run_layer(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
 {
     ls_rows_norm(f, p, pass->w->attn_norm);

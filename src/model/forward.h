@@ -3,9 +3,9 @@
  * Layer: model. Driven by struct ls_arch alone; every per-layer decision takes the GLOBAL layer
  * index. Knows neither communication nor who owns a sequence: spans, block tables and the KV
  * pool are handed in, and were checked by the caller. Owns its scratch, sized once; nothing is
- * allocated by a run. A run is one job of the team with barriers between its phases; phases split
- * rows, outputs or (span, head) pairs over the members, never a sum, so the number of members
- * does not move a bit. */
+ * allocated by a run. A run is one job of the team with barriers between its phases; phases
+ * split rows, outputs or (span, head) pairs over the members, never a sum, so the number of
+ * members does not move a bit. */
 #ifndef LS_MODEL_FORWARD_H
 #define LS_MODEL_FORWARD_H
 
@@ -59,9 +59,10 @@ void ls_forward_destroy(struct ls_forward *f); /* takes NULL */
 struct ls_forward_io {
     const struct ls_span *spans; /* [n_spans], tokens ascending and without gaps */
     uint32_t n_spans, n_tokens;
-    const int32_t *tokens;  /* [n_tokens] ids when first_layer is 0, else unused */
-    const void *hidden_in;  /* [n_tokens][inbound width of first_layer], D's bytes, else unused */
-    void *hidden_out;       /* [n_tokens][inbound width of last_layer], D's bytes, or NULL */
+    const int32_t *tokens; /* [n_tokens] ids when first_layer is 0, else unused */
+    const void
+        *hidden_in;   /* [n_tokens][inbound width of first_layer], D's bytes, else unused */
+    void *hidden_out; /* [n_tokens][inbound width of last_layer], D's bytes, or NULL */
     int32_t *span_nan_layer; /* [n_spans] out: first own layer whose output held NaN, or -1 */
 };
 
@@ -70,8 +71,8 @@ void ls_forward_run(struct ls_forward *f, const struct ls_forward_io *io);
 
 /* Rows of logits that are wanted of the last run. */
 struct ls_logits_io {
-    uint32_t n_rows;         /* <= max_logit_rows */
-    const uint32_t *tokens;  /* [n_rows] index among the last run's tokens */
+    uint32_t n_rows;        /* <= max_logit_rows */
+    const uint32_t *tokens; /* [n_rows] index among the last run's tokens */
 };
 
 /* Last stage only: final norm, head, scale, cap; NaNs canonical. The result, row i at

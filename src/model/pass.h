@@ -1,10 +1,10 @@
 /* The forward's insides: its scratch and the phases of one pass, shared by the files of the
  * forward only.
  *
- * Layer: model. A phase is called by every member of the team inside a job, between barriers, and
- * writes only what is the member's own: rows [row0, row1), or the outputs of its weight tiles.
- * Activations are binary32 rows that hold D-rounded values; the elements between a row's width
- * and its `ld` are +0 wherever a matrix product with an odd K reads them. */
+ * Layer: model. A phase is called by every member of the team inside a job, between barriers,
+ * and writes only what is the member's own: rows [row0, row1), or the outputs of its weight
+ * tiles. Activations are binary32 rows that hold D-rounded values; the elements between a row's
+ * width and its `ld` are +0 wherever a matrix product with an odd K reads them. */
 #ifndef LS_MODEL_PASS_H
 #define LS_MODEL_PASS_H
 
@@ -12,19 +12,19 @@
 
 struct ls_scratch {
     size_t ld_hidden, ld_q, ld_kv, ld_ffn, ld_vocab; /* floats from row to row, 16 x */
-    float *h;   /* [max_tokens][ld_hidden] residual stream */
-    float *x;   /* [max_tokens][ld_hidden] normed input of a branch, then of the head */
-    float *acc; /* [max_tokens][ld_hidden] output of a branch before it joins h */
-    float *q;   /* [max_tokens][ld_q] */
-    float *o;   /* [max_tokens][ld_q] attention output */
+    float *h;         /* [max_tokens][ld_hidden] residual stream */
+    float *x;         /* [max_tokens][ld_hidden] normed input of a branch, then of the head */
+    float *acc;       /* [max_tokens][ld_hidden] output of a branch before it joins h */
+    float *q;         /* [max_tokens][ld_q] */
+    float *o;         /* [max_tokens][ld_q] attention output */
     float *k, *v;     /* [max_tokens][ld_kv] */
     float *gate, *up; /* [max_tokens][ld_ffn]; the gated product replaces gate */
     float *cosines[LS_MAX_ROPES], *sines[LS_MAX_ROPES]; /* [max_tokens][n_pairs] */
-    float *attn;           /* [n_threads][attn_floats] */
-    size_t attn_floats;    /* 16 x */
-    float *logits;         /* [max_logit_rows][ld_vocab] */
-    uint32_t *span_of;     /* [max_tokens] span of each token */
-    int32_t *nan_layer;    /* [max_tokens] first layer whose output held NaN, or -1 */
+    float *attn;                                        /* [n_threads][attn_floats] */
+    size_t attn_floats;                                 /* 16 x */
+    float *logits;                                      /* [max_logit_rows][ld_vocab] */
+    uint32_t *span_of;                                  /* [max_tokens] span of each token */
+    int32_t *nan_layer;     /* [max_tokens] first layer whose output held NaN, or -1 */
     struct ls_kv_layer *kv; /* [last_layer - first_layer] */
     int *flushing;          /* [n_threads] what each member's start-up check saw */
 };
@@ -34,7 +34,7 @@ struct ls_forward {
     const struct ls_weights *weights;
     struct ls_team *team;
     struct ls_scratch s;
-    struct ls_forward_io io;   /* of the run in progress */
+    struct ls_forward_io io;    /* of the run in progress */
     struct ls_logits_io wanted; /* of the logits call in progress */
 };
 
@@ -59,7 +59,8 @@ static inline int32_t ls_token_pos(const struct ls_forward *f, uint32_t t)
     return s->first_pos + (int32_t)(t - s->token);
 }
 
-/* --- rows.c: own rows ------------------------------------------------------------------------ */
+/* --- rows.c: own rows ------------------------------------------------------------------------
+ */
 
 /* h = embedding rows of the token ids, or the hidden state that came in. */
 void ls_rows_load(struct ls_forward *f, struct ls_part p);
@@ -74,12 +75,14 @@ void ls_rows_find_nan(struct ls_forward *f, struct ls_part p, int global);
 /* x[i] = final norm of the i-th wanted row of h. */
 void ls_rows_final_norm(struct ls_forward *f, struct ls_part p);
 
-/* --- rope_table.c: own rows ------------------------------------------------------------------ */
+/* --- rope_table.c: own rows ------------------------------------------------------------------
+ */
 
 /* Cosines and sines of the positions of own rows, for every rope of the architecture. */
 void ls_rope_fill(struct ls_forward *f, struct ls_part p);
 
-/* --- matrix.c: own tiles --------------------------------------------------------------------- */
+/* --- matrix.c: own tiles ---------------------------------------------------------------------
+ */
 
 /* q, k, v = D(W x + b), of x, or of h where the branch has no norm in front. */
 void ls_phase_qkv(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass);
@@ -91,14 +94,16 @@ void ls_phase_ffn_in(struct ls_forward *f, struct ls_part p, const struct ls_pas
 /* Logits of the wanted rows from x. */
 void ls_phase_head(struct ls_forward *f, struct ls_part p);
 
-/* --- attention.c ----------------------------------------------------------------------------- */
+/* --- attention.c -----------------------------------------------------------------------------
+ */
 
 /* Own rows: norms and rope of q and k, then k and v into their KV blocks. */
 void ls_phase_cache(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass);
 /* o = attention, split by (span, KV head, queries) with about equal numbers of visible keys. */
 void ls_phase_attention(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass);
 
-/* --- scratch.c ------------------------------------------------------------------------------- */
+/* --- scratch.c -------------------------------------------------------------------------------
+ */
 
 /* Places every array of the scratch and the forward itself in one block that starts at `base`
  * (NULL: only counts) and returns the block's bytes, UINT64_MAX on overflow. */

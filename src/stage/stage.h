@@ -2,7 +2,8 @@
  *
  * Layer: stage. Runs steps; never communicates. Every step is checked against the stage's own
  * tables before anything is computed: a row must continue its slot exactly where the slot's
- * cache ends. Nothing is allocated after creation. Used by one thread; the team works inside. */
+ * cache ends. Nothing is allocated after creation. Used by one thread; the team works inside.
+ */
 #ifndef LS_STAGE_STAGE_H
 #define LS_STAGE_STAGE_H
 
@@ -14,8 +15,8 @@
 struct ls_stage;
 
 struct ls_stage_config {
-    const struct ls_arch *arch;        /* outlives the stage */
-    const struct ls_checkpoint *ckpt;  /* outlives the stage */
+    const struct ls_arch *arch;       /* outlives the stage */
+    const struct ls_checkpoint *ckpt; /* outlives the stage */
     const struct ls_kernels *kernels;
     int first_layer, last_layer; /* global, half-open, not empty */
     int n_threads;               /* 1.. */
@@ -29,8 +30,8 @@ struct ls_stage_config {
 struct ls_stage_counts {
     uint64_t steps, tokens, logits_rows;
     uint64_t weights_bytes, kv_bytes, scratch_bytes;
-    uint64_t resident_bytes; /* weights resident in this process after loading: packed copies and
-                                what the checkpoint's mapping still holds */
+    uint64_t resident_bytes; /* weights resident in this process after loading: packed copies
+                                and what the checkpoint's mapping still holds */
 };
 
 /* Loads weights (only its own layers are touched) and allocates everything. */
@@ -40,8 +41,10 @@ void ls_stage_destroy(struct ls_stage *stage); /* takes NULL */
 
 /* Runs one step. hidden_in: [n_tokens][ls_inbound_width(first_layer)] in D's bytes; NULL when
  * first_layer is 0 (then step->tokens is used). hidden_out: [n_tokens][inbound width of
- * last_layer]; NULL on the last stage. Updates step->rows[].nan_layer. LS_E_SHAPE when the step
- * does not fit the stage's tables: nothing has changed then. */
+ * last_layer]; NULL on the last stage. Lowers step->rows[].nan_layer, which holds what earlier
+ * stages saw: LS_NO_LAYER in front of layer 0. LS_E_SHAPE when the step does not fit the
+ * stage's tables, names a layer of this stage or a later one, or a token outside the
+ * vocabulary: nothing has changed then. */
 ls_status ls_stage_run(struct ls_stage *stage, struct ls_step *step, const void *hidden_in,
                        void *hidden_out, struct ls_err *err);
 
@@ -52,11 +55,12 @@ ls_status ls_stage_run(struct ls_stage *stage, struct ls_step *step, const void 
 void ls_stage_logits(struct ls_stage *stage, const struct ls_step *step, uint32_t begin,
                      uint32_t end, float *out);
 
-/* BLAKE2b-256 over the logits rows digested for this slot since it was opened. */
+/* Last stage: BLAKE2b-256 over the logits rows digested for this slot since it was opened. A
+ * CLOSE leaves it readable until the slot is opened again. */
 void ls_stage_digest(const struct ls_stage *stage, uint32_t slot, unsigned char digest[32]);
 
-/* First global layer whose output held NaN for any token of the slot since it was opened, as far
- * as this stage and those before it saw, or LS_NO_LAYER. */
+/* First global layer whose output held NaN for any token of the slot since it was opened, as
+ * far as this stage and those before it saw, or LS_NO_LAYER. */
 int32_t ls_stage_nan_layer(const struct ls_stage *stage, uint32_t slot);
 
 void ls_stage_get_counts(const struct ls_stage *stage, struct ls_stage_counts *counts);

@@ -49,11 +49,11 @@ struct ls_step_limits {
 };
 
 struct ls_step {
-    uint64_t id; /* 0, 1, 2 .. without gaps */
-    uint32_t n_rows, n_events, n_tokens;
-    struct ls_step_row *rows;     /* [max_rows] */
-    struct ls_step_event *events; /* [max_events], applied in order before the rows */
-    int32_t *tokens;              /* [max_tokens] in row order; only on rank 0, else NULL */
+    uint64_t id;                         /* 0, 1, 2 .. without gaps */
+    uint32_t n_rows, n_events, n_tokens; /* rows and tokens: 1.. */
+    struct ls_step_row *rows;            /* [max_rows] */
+    struct ls_step_event *events;        /* [max_events], applied in order before the rows */
+    int32_t *tokens; /* [max_tokens] in row order; only on rank 0, else NULL */
 };
 
 /* LS_E_REFUSED when the limits contradict each other or pass what the program can address. */
@@ -86,9 +86,9 @@ uint32_t ls_step_n_sent(const struct ls_step *step, uint32_t begin, uint32_t end
 
 /* Where logits row i of a step comes from. */
 struct ls_logit_place {
-    uint32_t row;     /* step row */
-    uint32_t pos;     /* absolute position */
-    uint32_t token;   /* index among the step's tokens */
+    uint32_t row;   /* step row */
+    uint32_t pos;   /* absolute position */
+    uint32_t token; /* index among the step's tokens */
     int sent, digested;
 };
 /* Fills place[0 .. ls_step_n_logits(step)); capacity is max_tokens. */

@@ -1,9 +1,10 @@
 /* Slots, block tables and the free list of one stage: what each sequence's cache holds.
  *
- * Layer: stage. A step's events and rows are checked against these tables and applied as one: on
- * refusal nothing has changed. Work is proportional to the step (and to the blocks it frees);
- * nothing is allocated. All memory is the caller's, carved by ls_tables_carve. Two counters,
- * never mixed: `length` counts absolute positions, `live_first` says which are still held. */
+ * Layer: stage. A step's events and rows are checked against these tables and applied as one:
+ * on refusal nothing has changed. Work is proportional to the step (and to the blocks it
+ * frees); nothing is allocated. All memory is the caller's, carved by ls_tables_carve. Two
+ * counters, never mixed: `length` counts absolute positions, `live_first` says which are still
+ * held. */
 #ifndef LS_STAGE_TABLES_H
 #define LS_STAGE_TABLES_H
 
@@ -14,9 +15,9 @@ struct ls_slot {
     bool open;
     uint32_t length;     /* positions computed so far = absolute position of the next token */
     uint32_t live_first; /* first position still held, a multiple of 32, <= length */
-    uint32_t n_blocks;   /* blocks assigned since position 0; those before live_first are gone */
-    int32_t nan_layer;   /* smallest layer whose output held NaN since it was opened, or -1 */
-    uint64_t step_seen;  /* ordinal of the last step that had a row of this slot */
+    uint32_t n_blocks;  /* blocks assigned since position 0; those before live_first are gone */
+    int32_t nan_layer;  /* smallest layer whose output held NaN since it was opened, or -1 */
+    uint64_t step_seen; /* ordinal of the last step that had a row of this slot */
 };
 
 /* What one event changed, to take it back. */
