@@ -1,0 +1,280 @@
+#include "jobs/job.h"
+
+#include "base/clock.h"
+#include "jobs/job_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { COUNT_BLOCK = 256 * 1024 };
+/* Larger inputs are not read ahead just to know how many lines they have. */
+static const off_t count_limit = (off_t)1 << 30;
+
+/* --- creation --------------------------------------------------------------------------------
+ */
+
+static ls_status check_defaults(const struct ls_request_defaults *d, struct ls_err *err)
+{
+    if (d->has_temperature && !(d->temperature >= 0 && d->temperature <= 2))
+        return ls_fail(err, LS_E_USAGE, "temperature is %g, expected 0 to 2", d->temperature);
+    if (d->has_top_p && !(d->top_p > 0 && d->top_p <= 1))
+        return ls_fail(err, LS_E_USAGE, "top-p is %g, expected above 0 to 1", d->top_p);
+    if (d->has_min_p && !(d->min_p >= 0 && d->min_p <= 1))
+        return ls_fail(err, LS_E_USAGE, "min-p is %g, expected 0 to 1", d->min_p);
+    if (d->has_top_k && d->top_k < -1)
+        return ls_fail(err, LS_E_USAGE, "top-k is %d, expected -1 or more", d->top_k);
+    if (d->has_max_tokens && d->max_tokens < 0)
+        return ls_fail(err, LS_E_USAGE, "max-tokens is %d, expected 0 or more", d->max_tokens);
+    return LS_OK;
+}
+
+static char *copy_text(const char *text)
+{
+    return text ? strdup(text) : NULL;
+}
+
+static ls_status copy_config(struct ls_job *job, const struct ls_job_config *config,
+                             struct ls_err *err)
+{
+    struct ls_job_config *c = &job->config;
+    *c = *config;
+    c->input = copy_text(config->input);
+    c->output = copy_text(config->output);
+    c->logits_dir = copy_text(config->logits_dir);
+    c->model_name = strdup(config->model_name ? config->model_name : "");
+    if (c->input && c->output && c->model_name && (c->logits_dir || !config->logits_dir) &&
+        asprintf(&job->folder, "%s.lockstep", c->output) >= 0)
+        return LS_OK;
+    job->folder = NULL;
+    return ls_fail(err, LS_E_MEMORY, "out of memory for the job's settings");
+}
+
+static ls_status open_input(struct ls_job *job, struct ls_err *err)
+{
+    struct stat s;
+    const bool standard = !strcmp(job->config.input, "-");
+    const char *name = standard ? "standard input" : job->config.input;
+    job->input_fd = standard ? STDIN_FILENO : open(job->config.input, O_RDONLY | O_CLOEXEC);
+    if (job->input_fd < 0 || fstat(job->input_fd, &s))
+        return ls_fail(err, LS_E_IO, "cannot open input %s: %s", name, strerror(errno));
+    if (S_ISDIR(s.st_mode))
+        return ls_fail(err, LS_E_USAGE, "input %s is a folder", name);
+    ls_lines_init(&job->lines, job->input_fd, name);
+    return LS_OK;
+}
+
+static ls_status open_folder(struct ls_job *job, struct ls_err *err)
+{
+    struct stat s;
+    job->folder_made = mkdir(job->folder, 0777) == 0;
+    if (!job->folder_made && errno != EEXIST)
+        return ls_fail(err, LS_E_IO, "cannot make folder %s beside the output: %s", job->folder,
+                       strerror(errno));
+    if (stat(job->folder, &s) || !S_ISDIR(s.st_mode))
+        return ls_fail(err, LS_E_IO, "%s beside the output is not a folder", job->folder);
+    return ls_lock_take(&job->lock, job->folder, "the output", err);
+}
+
+static ls_status open_all(struct ls_job *job, struct ls_err *err)
+{
+    struct stat s;
+    const struct ls_job_config *c = &job->config;
+    ls_status status = open_input(job, err);
+    if (status)
+        return status;
+    if (!strcmp(c->output, "-") || !c->output[0])
+        return ls_fail(err, LS_E_USAGE, "output is '%s', expected the path of a file",
+                       c->output);
+    /* before a folder is made beside it */
+    if (!stat(c->output, &s) && S_ISDIR(s.st_mode))
+        return ls_fail(err, LS_E_USAGE, "output %s is a folder", c->output);
+    status = open_folder(job, err);
+    if (!status)
+        status = ls_row_file_open(&job->rows, c->output, job->input_fd, err);
+    if (!status && c->logits_dir)
+        status = ls_logits_open(&job->logits, c->logits_dir, c->logits_format, err);
+    return status;
+}
+
+ls_status ls_job_create(struct ls_job **out, const struct ls_job_config *config,
+                        struct ls_err *err)
+{
+    if (!config->input || !config->output)
+        return ls_fail(err, LS_E_USAGE, "%s is missing", config->input ? "output" : "input");
+    struct ls_job *job = calloc(1, sizeof *job);
+    if (!job)
+        return ls_fail(err, LS_E_MEMORY, "out of memory for a job");
+    job->input_fd = job->rows.fd = job->ids.fd = -1;
+    job->client = (struct ls_client){ .arg = job,
+                                      .next = ls_job_next,
+                                      .logits = ls_job_logits,
+                                      .done = ls_job_done,
+                                      .tick = ls_job_tick };
+    ls_status status = LS_OK;
+    if (sodium_init() < 0)
+        status = ls_fail(err, LS_E_INTERNAL, "libsodium cannot start");
+    if (!status)
+        status = check_defaults(&config->defaults, err);
+    if (!status)
+        status = copy_config(job, config, err);
+    if (!status)
+        status = open_all(job, err);
+    if (status) {
+        ls_job_destroy(job);
+        return status;
+    }
+    ls_id_set_init(&job->ids, job->folder);
+    crypto_generichash_init(&job->digest_state, NULL, 0, sizeof job->digest);
+    *out = job;
+    return LS_OK;
+}
+
+/* --- binding ---------------------------------------------------------------------------------
+ */
+
+/* Lines of a file that can be read twice; 0 when it cannot, or is too large to be read ahead.
+ */
+static uint64_t count_lines(int fd)
+{
+    struct stat s;
+    if (fstat(fd, &s) || !S_ISREG(s.st_mode) || s.st_size > count_limit)
+        return 0;
+    const off_t begin = lseek(fd, 0, SEEK_CUR);
+    char *block = begin < 0 ? NULL : malloc(COUNT_BLOCK), last = '\n';
+    uint64_t lines = 0;
+    off_t at = begin;
+    for (ssize_t n; block && (n = pread(fd, block, COUNT_BLOCK, at)) > 0; at += n) {
+        for (const char *p = block, *end = block + n; (p = memchr(p, '\n', (size_t)(end - p)));
+             p++)
+            lines++;
+        last = block[n - 1];
+    }
+    free(block);
+    return lines + (last != '\n');
+}
+
+static const struct ls_kernels *any_kernels(void)
+{
+    const struct ls_kernels *k = ls_kernels_of(LS_CPU_AVX2);
+    return k ? k : ls_kernels_of(LS_CPU_REF);
+}
+
+static void set_rules(struct ls_job *job, const struct ls_arch *arch,
+                      const struct ls_tokenizer *tokenizer)
+{
+    job->request_rules = (struct ls_request_rules){ .defaults = &job->config.defaults,
+                                                    .tokenizer = tokenizer,
+                                                    .vocab = arch->vocab,
+                                                    .context = arch->context };
+    job->choice_rules =
+        (struct ls_choice_rules){ .tokenizer = tokenizer,
+                                  .kernels = any_kernels(),
+                                  .scratch = &job->scratch,
+                                  .eos = arch->eos,
+                                  .n_eos = arch->n_eos,
+                                  .vocab = arch->vocab,
+                                  .seed = job->config.seed,
+                                  .digest = job->config.digest,
+                                  .spool = job->logits.folder ? &job->logits.spool : NULL,
+                                  .logits_rows = job->config.logits_rows };
+    job->row_rules = (struct ls_row_rules){ .tokenizer = tokenizer,
+                                            .model_name = job->config.model_name,
+                                            .digest = job->config.digest };
+}
+
+ls_status ls_job_bind(struct ls_job *job, const struct ls_arch *arch,
+                      const struct ls_tokenizer *tokenizer, struct ls_err *err)
+{
+    set_rules(job, arch, tokenizer);
+    ls_status status = ls_sampler_scratch_init(&job->scratch, arch->vocab, err);
+    if (!status)
+        status = ls_row_file_start(&job->rows, err);
+    if (!status && job->logits.folder)
+        status = ls_logits_start(&job->logits, (size_t)arch->vocab, err);
+    if (status)
+        return status;
+    const uint64_t now = ls_now_us();
+    ls_progress_init(&job->progress, job->config.progress, STDERR_FILENO,
+                     count_lines(job->input_fd), now);
+    job->flushed_us = now;
+    job->bound = true;
+    return LS_OK;
+}
+
+const struct ls_client *ls_job_client(struct ls_job *job)
+{
+    return &job->client;
+}
+
+/* --- the end ---------------------------------------------------------------------------------
+ */
+
+static void show_end(struct ls_job *job)
+{
+    const struct ls_progress_counts counts = { .rows = job->counts.rows,
+                                               .error_rows = job->counts.error_rows,
+                                               .tokens = job->tokens };
+    ls_progress_show(&job->progress, &counts, ls_now_us(), true);
+}
+
+ls_status ls_job_finish(struct ls_job *job, struct ls_job_counts *counts, struct ls_err *err)
+{
+    struct ls_err second = { 0 };
+    ls_status status = LS_OK;
+    if (job->bound) {
+        status = ls_row_file_close(&job->rows, err);
+        ls_status logits = ls_logits_close(&job->logits, status ? &second : err);
+        status = status ? status : logits;
+        show_end(job);
+    }
+    crypto_generichash_final(&job->digest_state, job->digest, sizeof job->digest);
+    job->counts.bytes_written = job->rows.bytes;
+    *counts = job->counts;
+    return status;
+}
+
+void ls_job_digest(const struct ls_job *job, char text[68])
+{
+    memcpy(text, "b2:", 3);
+    sodium_bin2hex(text + 3, 65, job->digest, sizeof job->digest);
+}
+
+const char *ls_job_folder(const struct ls_job *job)
+{
+    return job->folder;
+}
+
+static void free_runs(struct ls_job *job)
+{
+    for (uint64_t i = job->reorder.first; i < job->reorder.next; i++)
+        ls_run_destroy(job, ls_reorder_slot(&job->reorder, i)->owner);
+}
+
+void ls_job_destroy(struct ls_job *job)
+{
+    if (!job)
+        return;
+    free_runs(job);
+    ls_reorder_finish(&job->reorder);
+    ls_logits_finish(&job->logits);
+    ls_row_file_abandon(&job->rows);
+    ls_lines_finish(&job->lines);
+    ls_id_set_finish(&job->ids);
+    ls_lock_release(&job->lock);
+    if (job->folder_made)
+        rmdir(job->folder);
+    if (job->input_fd > STDIN_FILENO)
+        close(job->input_fd);
+    ls_sampler_scratch_finish(&job->scratch);
+    free((void *)(uintptr_t)job->config.input);
+    free((void *)(uintptr_t)job->config.output);
+    free((void *)(uintptr_t)job->config.logits_dir);
+    free((void *)(uintptr_t)job->config.model_name);
+    free(job->folder);
+    free(job);
+}

@@ -1,0 +1,109 @@
+#include "jobs/lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { OWNER_TEXT = 256 };
+
+static void owner_text(char out[OWNER_TEXT])
+{
+    char host[128] = "?";
+    const char *job = getenv("SLURM_JOB_ID");
+    gethostname(host, sizeof host - 1);
+    snprintf(out, OWNER_TEXT, "host %.100s, pid %ld%s%.32s\n", host, (long)getpid(),
+             job ? ", job " : "", job ? job : "");
+}
+
+static void read_owner(int fd, char out[OWNER_TEXT])
+{
+    ssize_t n = pread(fd, out, OWNER_TEXT - 1, 0);
+    out[n > 0 ? n : 0] = 0;
+    out[strcspn(out, "\n")] = 0;
+}
+
+/* Without file locks: whether the owner that the file names may still be alive. Another host's
+ * cannot be asked. */
+static bool owner_lives(const char *owner)
+{
+    char host[128] = "", mine[128] = "?";
+    long pid = 0;
+    gethostname(mine, sizeof mine - 1);
+    if (sscanf(owner, "host %127[^,], pid %ld", host, &pid) != 2)
+        return false;
+    return strcmp(host, mine) || kill((pid_t)pid, 0) == 0 || errno == EPERM;
+}
+
+enum hold { HELD, TAKEN_BY_OTHER, NO_LOCKS_HERE };
+
+static enum hold try_lock(int fd)
+{
+    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    if (fcntl(fd, F_OFD_SETLK, &whole) == 0)
+        return HELD;
+    return errno == EAGAIN || errno == EACCES ? TAKEN_BY_OTHER : NO_LOCKS_HERE;
+}
+
+/* True when the path still leads to fd: a former holder may have removed the file between our
+ * opening and locking it. */
+static bool still_there(int fd, const char *path)
+{
+    struct stat a, b;
+    return !fstat(fd, &a) && !stat(path, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static ls_status open_and_lock(int *fd, const char *path, const char *what, struct ls_err *err)
+{
+    for (;;) {
+        char owner[OWNER_TEXT];
+        *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (*fd < 0)
+            return ls_fail(err, LS_E_IO, "cannot open %s: %s", path, strerror(errno));
+        enum hold hold = try_lock(*fd);
+        read_owner(*fd, owner);
+        if (hold == TAKEN_BY_OTHER || (hold == NO_LOCKS_HERE && owner_lives(owner)))
+            return ls_fail(err, LS_E_REFUSED, "%s is held by another job (%s); its lock is %s",
+                           what, owner[0] ? owner : "unknown", path);
+        if (still_there(*fd, path))
+            return LS_OK;
+        close(*fd);
+    }
+}
+
+ls_status ls_lock_take(struct ls_lock *lock, const char *folder, const char *what,
+                       struct ls_err *err)
+{
+    struct ls_lock l = { .fd = -1 };
+    char owner[OWNER_TEXT];
+    if (asprintf(&l.path, "%s/lock", folder) < 0)
+        return ls_fail(err, LS_E_MEMORY, "out of memory for the path of a lock");
+    ls_status status = open_and_lock(&l.fd, l.path, what, err);
+    owner_text(owner);
+    const ssize_t length = (ssize_t)strlen(owner);
+    if (!status && (ftruncate(l.fd, 0) || pwrite(l.fd, owner, (size_t)length, 0) != length))
+        status = ls_fail(err, LS_E_IO, "cannot write %s: %s", l.path, strerror(errno));
+    if (status) {
+        if (l.fd >= 0)
+            close(l.fd);
+        free(l.path);
+        return status;
+    }
+    *lock = l;
+    return LS_OK;
+}
+
+void ls_lock_release(struct ls_lock *lock)
+{
+    if (!lock->path)
+        return;
+    unlink(lock->path);
+    close(lock->fd);
+    free(lock->path);
+    *lock = (struct ls_lock){ .fd = -1 };
+}
