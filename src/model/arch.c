@@ -226,8 +226,9 @@ static ls_status parse_objects(struct ls_arch *arch, const json_t *config,
         s = arch->fam->parse(arch, &text, arena, err);
     if (!s)
         s = read_all_ends(arch, generation, &text, &outer);
-    check_arithmetic_keys(&text, &text, arch->family);
-    if (arch->nested)
+    if (!s)
+        check_arithmetic_keys(&text, &text, arch->family);
+    if (!s && arch->nested)
         check_arithmetic_keys(&outer, &text, arch->family);
     return s ? s : text.status ? text.status : outer.status;
 }

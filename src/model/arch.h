@@ -38,17 +38,18 @@ enum ls_residual {
 
 enum ls_qk_norm {
     LS_QK_NONE,
-    LS_QK_PER_HEAD, /* RMSNorm over head_dim, weight [head_dim]                Qwen 3, Gemma 3 */
+    LS_QK_PER_HEAD, /* RMSNorm over head_dim, weight [head_dim]                Qwen 3, Gemma 3
+                     */
     LS_QK_ALL_HEADS /* RMSNorm over all heads at once, weight [heads x dim]    OLMo 2 */
 };
 
 /* Rope frequencies, resolved from the config and the declared context when it is parsed. */
 struct ls_rope {
-    int n_pairs;             /* rotated pairs: 2 n_pairs <= head_dim */
+    int n_pairs; /* rotated pairs: 2 n_pairs <= head_dim */
     enum ls_rope_pairs pairs;
-    float *freq;             /* [n_pairs], radians a position, rounded to binary32 */
-    float attention_factor;  /* on cosine and sine after rounding; 1 means none */
-    char kind[16];           /* "default", "linear", "dynamic", "llama3", "yarn", "longrope" */
+    float *freq;            /* [n_pairs], radians a position, rounded to binary32 */
+    float attention_factor; /* on cosine and sine after rounding; 1 means none */
+    char kind[16];          /* "default", "linear", "dynamic", "llama3", "yarn", "longrope" */
 };
 
 struct ls_layer {
@@ -64,7 +65,7 @@ struct ls_layer {
 };
 
 struct ls_arch {
-    char family[24];   /* model_type of the text model */
+    char family[24]; /* model_type of the text model */
     int vocab, hidden, n_layers;
     int context;       /* declared: --context or max_position_embeddings */
     int max_positions; /* max_position_embeddings */
@@ -83,7 +84,7 @@ struct ls_arch {
 
     float embed_scale;    /* rounded to D where the reference rounds it; 0: none */
     float residual_scale; /* on each branch before the add; 0: none            Granite */
-    float logit_scale;    /* on the logits; 0: none                            Cohere, Granite */
+    float logit_scale; /* on the logits; 0: none                            Cohere, Granite */
     float attn_softcap, logit_softcap; /* 0: none                              Gemma 2 */
 
     int n_ropes;
@@ -91,9 +92,9 @@ struct ls_arch {
     bool rope_needs_context; /* a rope kind whose frequencies depend on `context` */
     struct ls_layer *layers; /* [n_layers] */
 
-    int bos;                 /* token id or -1 */
+    int bos; /* token id or -1 */
     int n_eos;
-    int eos[LS_MAX_EOS];     /* of generation_config.json where present, else config.json */
+    int eos[LS_MAX_EOS]; /* of generation_config.json where present, else config.json */
 
     const struct ls_family *fam; /* names of tensors */
 };
@@ -138,7 +139,8 @@ struct ls_family {
      * or 0. */
     ls_status (*parse)(struct ls_arch *arch, void *config, struct ls_arena *arena,
                        struct ls_err *err);
-    /* Place of `role` in global layer `layer` (ignored for the ends). bias: the ".bias" tensor. */
+    /* Place of `role` in global layer `layer` (ignored for the ends). bias: the ".bias" tensor.
+     */
     void (*place)(const struct ls_arch *arch, enum ls_role role, int layer, bool bias,
                   struct ls_tensor_place *place);
     /* True for a tensor name that the family knows and does not use (said once). */
@@ -152,12 +154,13 @@ struct ls_arch_wish {
     enum ls_fmt absent_dtype; /* D when the config names none; see ls_arch_load */
 };
 
-/* Parses config.json (n bytes) and, when not NULL, generation_config.json. Allocates in `arena`.
- * LS_E_FORMAT: not a config, or out of range; LS_E_REFUSED: a family, rope, activation or other
- * setting that is not supported, named. Local. */
-ls_status ls_arch_parse(struct ls_arch *arch, const char *config, size_t n, const char *generation,
-                        size_t n_generation, const struct ls_arch_wish *wish,
-                        struct ls_arena *arena, struct ls_err *err);
+/* Parses config.json (n bytes) and, when not NULL, generation_config.json. Allocates in
+ * `arena`. LS_E_FORMAT: not a config, or out of range; LS_E_REFUSED: a family, rope, activation
+ * or other setting that is not supported, named. Local. */
+ls_status ls_arch_parse(struct ls_arch *arch, const char *config, size_t n,
+                        const char *generation, size_t n_generation,
+                        const struct ls_arch_wish *wish, struct ls_arena *arena,
+                        struct ls_err *err);
 
 /* Reads dir/config.json and dir/generation_config.json (if there) and parses them. When the
  * config names no dtype, D is that of the stored embedding, as the reference decides: then the

@@ -28,11 +28,11 @@ struct ls_layer_weights {
 struct ls_weights {
     int first_layer, last_layer;     /* global, half-open */
     struct ls_layer_weights *layers; /* [last_layer - first_layer], index 0 is first_layer */
-    const struct ls_tensor *embed;   /* [vocab][hidden] in the mapping; NULL unless first stage */
-    float *final_norm;               /* last stage only */
-    struct ls_matrix head;           /* last stage only; packed is NULL elsewhere */
-    uint64_t bytes;                  /* packed bytes plus norms and biases of this rank */
-    struct ls_arena arena;           /* owns all of the above but the embedding */
+    const struct ls_tensor *embed; /* [vocab][hidden] in the mapping; NULL unless first stage */
+    float *final_norm;             /* last stage only */
+    struct ls_matrix head;         /* last stage only; packed is NULL elsewhere */
+    uint64_t bytes;                /* packed bytes plus norms and biases of this rank */
+    struct ls_arena arena;         /* owns all of the above but the embedding */
 };
 
 /* Checks, without reading a weight, that the checkpoint has every tensor of `arch` in the right
@@ -50,8 +50,8 @@ ls_status ls_weights_check_tensor(const struct ls_checkpoint *ckpt, const struct
                                   struct ls_err *err);
 
 /* Packed bytes that layers [first, last) and their ends will take, from the headers alone. */
-uint64_t ls_weights_bytes(const struct ls_arch *arch, const struct ls_checkpoint *ckpt, int first,
-                          int last);
+uint64_t ls_weights_bytes(const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
+                          int first, int last);
 
 /* Loads; the team packs in parallel. The checkpoint must outlive the weights. */
 ls_status ls_weights_load(struct ls_weights *w, const struct ls_arch *arch,

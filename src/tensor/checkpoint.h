@@ -2,8 +2,8 @@
  *
  * Opens model.safetensors, or the shards that model.safetensors.index.json names; the index is
  * the truth. Every fault that headers and sizes can show is found here, before any compute, and
- * its message names file and tensor. The mapping is read-only; pages are touched only by whoever
- * reads a tensor's data. Local. */
+ * its message names file and tensor. The mapping is read-only; pages are touched only by
+ * whoever reads a tensor's data. Local. */
 #ifndef LS_TENSOR_CHECKPOINT_H
 #define LS_TENSOR_CHECKPOINT_H
 
@@ -33,8 +33,8 @@ void ls_checkpoint_release(const struct ls_checkpoint *ckpt, const struct ls_ten
 ls_status ls_checkpoint_resident_bytes(const struct ls_checkpoint *ckpt, uint64_t *bytes,
                                        struct ls_err *err);
 
-/* BLAKE2b-256 over names, dtypes, shapes and sizes in name order; with_bytes adds every tensor's
- * bytes (--check-bytes). Equal on every host exactly when the checkpoints are. */
+/* BLAKE2b-256 over names, dtypes, shapes and sizes in name order; with_bytes adds every
+ * tensor's bytes (--check-bytes). Equal on every host exactly when the checkpoints are. */
 void ls_checkpoint_digest(const struct ls_checkpoint *ckpt, int with_bytes,
                           unsigned char digest[32]);
 

@@ -26,8 +26,8 @@ enum ls_dtype {
     LS_N_DTYPES
 };
 
-size_t ls_dtype_bytes(enum ls_dtype dtype);      /* 0 for NONE and unknown values */
-const char *ls_dtype_name(enum ls_dtype dtype);  /* safetensors spelling, "?" if unknown */
+size_t ls_dtype_bytes(enum ls_dtype dtype);     /* 0 for NONE and unknown values */
+const char *ls_dtype_name(enum ls_dtype dtype); /* safetensors spelling, "?" if unknown */
 /* From the safetensors spelling of n bytes; LS_DTYPE_NONE if unknown. */
 enum ls_dtype ls_dtype_parse(const char *name, size_t n);
 

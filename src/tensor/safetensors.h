@@ -20,15 +20,15 @@ enum { LS_MAX_DIMS = 8, LS_SAFETENSORS_MAX_HEADER = 100000000 };
 struct ls_tensor {
     const char *name; /* in the arena */
     enum ls_dtype dtype;
-    int n_dims;                  /* 0..LS_MAX_DIMS; 0 is a scalar */
-    uint64_t dims[LS_MAX_DIMS];  /* outermost first; 0 is allowed in a file */
-    const unsigned char *data;   /* inside the image; any alignment */
+    int n_dims;                 /* 0..LS_MAX_DIMS; 0 is a scalar */
+    uint64_t dims[LS_MAX_DIMS]; /* outermost first; 0 is allowed in a file */
+    const unsigned char *data;  /* inside the image; any alignment */
     uint64_t bytes;
     int shard; /* index of the file in its checkpoint */
 };
 
-/* On success *tensors is an array of *n in the arena, sorted by name. `arena` owns the names and
- * the array; the image must outlive them. Local. */
+/* On success *tensors is an array of *n in the arena, sorted by name. `arena` owns the names
+ * and the array; the image must outlive them. Local. */
 ls_status ls_safetensors_parse(const void *image, uint64_t size, struct ls_arena *arena,
                                struct ls_tensor **tensors, size_t *n, struct ls_err *err);
 
