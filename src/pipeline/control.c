@@ -70,8 +70,7 @@ void ls_control_destroy(struct ls_control *ctl)
     ls_free(ctl);
 }
 
-/* --- sending
- * ----------------------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------------ */
 
 static const char *host_of(const struct ls_control *ctl, int peer)
 {
@@ -155,8 +154,7 @@ void ls_control_stop_all(struct ls_control *ctl, ls_status status, const char *t
         ls_control_send_failure(ctl, r, LS_KIND_STOP, status, text, NULL);
 }
 
-/* --- receiving
- * --------------------------------------------------------------------------------- */
+/* --- receiving ---------------------------------------------------------------------------- */
 
 ls_status ls_control_poll(struct ls_control *ctl, int peer, uint32_t kinds,
                           struct ls_message *message, struct ls_err *err)
@@ -215,8 +213,7 @@ void ls_control_set_run_in(struct ls_control *ctl, int peer, const uint8_t run_i
     memcpy(ctl->in[peer].frame.run_id, run_id, LS_RUN_ID);
 }
 
-/* --- signs of life
- * ----------------------------------------------------------------------------- */
+/* --- signs of life ------------------------------------------------------------------------ */
 
 void ls_control_start_beats(struct ls_control *ctl, uint64_t now_us)
 {

@@ -18,7 +18,7 @@ ls_status ls_exchange_create(struct ls_exchange **out, int max_steps, int n_fram
                              uint64_t max_bytes, struct ls_err *err);
 void ls_exchange_destroy(struct ls_exchange *x); /* takes NULL */
 
-/* --- coordinator --- */
+/* --- coordinator -------------------------------------------------------------------------- */
 void ls_exchange_submit(struct ls_exchange *x, struct ls_step *step);
 /* The oldest result frame, waiting up to wait_us; NULL when none came or the run is closed. */
 const unsigned char *ls_exchange_frame(struct ls_exchange *x, uint64_t wait_us, uint64_t *n);
@@ -28,7 +28,7 @@ bool ls_exchange_is_closed(struct ls_exchange *x);
 /* The coordinator's last word. */
 void ls_exchange_finish(struct ls_exchange *x);
 
-/* --- computing thread --- */
+/* --- computing thread --------------------------------------------------------------------- */
 struct ls_step *ls_exchange_take(struct ls_exchange *x); /* NULL: no step is waiting */
 bool ls_exchange_put(struct ls_exchange *x, const unsigned char *bytes,
                      uint64_t n); /* false: no room now */

@@ -74,8 +74,7 @@ static uint64_t link_bytes(const struct ls_plan *plan, const struct ls_arch *arc
     return bytes;
 }
 
-/* --- the size of a step
- * ------------------------------------------------------------------------ */
+/* --- the size of a step ------------------------------------------------------------------- */
 
 static ls_status choose(const char *name, int32_t wish, int32_t automatic, int32_t high,
                         int32_t *out, struct ls_err *err)
@@ -123,8 +122,7 @@ static void fill_limits(struct ls_plan *plan)
     lim->max_events = 2 * lim->n_slots + 2 * lim->max_rows + lim->max_tokens / LS_KV_BLOCK + 1;
 }
 
-/* --- memory
- * ------------------------------------------------------------------------------------ */
+/* --- memory ------------------------------------------------------------------------------- */
 
 static uint64_t block_bytes(const struct ls_arch *arch, const struct ls_stage_plan *sp)
 {
@@ -244,8 +242,7 @@ static ls_status size_cache(struct ls_plan *plan, const struct ls_arch *arch,
     return LS_OK;
 }
 
-/* --- layers and the whole
- * ---------------------------------------------------------------------- */
+/* --- layers and the whole ----------------------------------------------------------------- */
 
 /* Bytes of weights stand for time: decoding reads each once per step, and a prompt's arithmetic
  * is proportional to them. The last layer's bytes hold the head's. */
@@ -314,8 +311,7 @@ ls_status ls_plan_form(struct ls_plan *plan, const struct ls_arch *arch,
     return s ? s : ls_plan_check(plan, arch, n_ranks, err);
 }
 
-/* --- check
- * ------------------------------------------------------------------------------------- */
+/* --- check -------------------------------------------------------------------------------- */
 
 static ls_status check_ranges(const struct ls_plan *plan, const struct ls_arch *arch,
                               struct ls_err *err)

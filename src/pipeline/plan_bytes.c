@@ -62,8 +62,7 @@ ls_status ls_wish_decode(struct ls_run_wish *wish, const unsigned char *bytes, s
     return LS_OK;
 }
 
-/* --- plan
- * -------------------------------------------------------------------------------------- */
+/* --- plan --------------------------------------------------------------------------------- */
 
 static void put_body(struct ls_writer *w, const struct ls_plan *plan)
 {

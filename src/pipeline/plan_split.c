@@ -119,8 +119,7 @@ ls_status ls_plan_split(const uint64_t *cost, int n_layers, uint64_t embed_cost,
     return s;
 }
 
-/* --- the user's own ranges -------------------------------------------------------------------
- */
+/* --- the user's own ranges ---------------------------------------------------------------- */
 
 /* A decimal number without sign or space; -1 when there is none or it is too large. */
 static int read_number(const char **text)

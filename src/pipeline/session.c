@@ -81,8 +81,7 @@ void ls_session_destroy(struct ls_session *s)
     ls_free(s);
 }
 
-/* --- the run
- * ----------------------------------------------------------------------------------- */
+/* --- the run ------------------------------------------------------------------------------ */
 
 static ls_status run_follow(struct ls_session *s, struct ls_err *err)
 {
@@ -168,8 +167,7 @@ ls_status ls_session_run(struct ls_session *s, const struct ls_client *client,
     return s->rank == 0 ? run_lead(s, client, err) : run_follow(s, err);
 }
 
-/* --- looking
- * ----------------------------------------------------------------------------------- */
+/* --- looking ------------------------------------------------------------------------------ */
 
 const struct ls_plan *ls_session_plan(const struct ls_session *s)
 {

@@ -39,8 +39,7 @@ static uint64_t load_seconds(const struct ls_session *s)
     return LOAD_S + most / LOAD_BYTES_PER_S;
 }
 
-/* --- what every rank does
- * ---------------------------------------------------------------------- */
+/* --- what every rank does ----------------------------------------------------------------- */
 
 /* Opens and checks everything that can be checked without reading a weight. */
 static ls_status look(struct ls_session *s, struct ls_rank_view *view, struct ls_err *err)
@@ -129,8 +128,7 @@ static ls_status load(struct ls_session *s, struct ls_err *err)
     return st ? st : open_links(s, err);
 }
 
-/* --- rank 0
- * ------------------------------------------------------------------------------------ */
+/* --- rank 0 ------------------------------------------------------------------------------- */
 
 static ls_status take_vote(struct ls_session *s, int rank, const struct ls_message *m,
                            enum ls_plan_phase phase, struct ls_rank_view *view,
@@ -280,8 +278,7 @@ ls_status ls_startup_lead(struct ls_session *s, struct ls_err *err)
     return st;
 }
 
-/* --- the others
- * -------------------------------------------------------------------------------- */
+/* --- the others --------------------------------------------------------------------------- */
 
 /* The next order of rank 0; its STOP becomes this rank's failure. */
 static ls_status await(struct ls_session *s, enum ls_plan_phase phase, uint64_t seconds,

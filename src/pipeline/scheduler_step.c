@@ -1,0 +1,170 @@
+/* What the next step holds. */
+#include "base/size.h"
+#include "kernels/kernels.h"
+#include "pipeline/scheduler_state.h"
+
+enum {
+    /* A prompt's share of a step is not cut below this to keep all stages busy: each step reads
+     * all weights once, whatever it holds. */
+    MIN_PROMPT_SHARE = 32,
+};
+
+static void emit(const struct ls_scheduler *s, struct ls_step *step, enum ls_event_kind kind,
+                 uint32_t slot, uint32_t value)
+{
+    assert(step->n_events < s->lim.max_events);
+    (void)s;
+    step->events[step->n_events++] =
+        (struct ls_step_event){ .kind = kind, .slot = slot, .value = value };
+}
+
+static void emit_closes(struct ls_scheduler *s, struct ls_step *step)
+{
+    while (s->ended.n > 0)
+        emit(s, step, LS_EVENT_CLOSE, ls_queue_pop(s, &s->ended), 0);
+}
+
+/* Every future query is at next_pos or later, so keys before next_pos - window + 1 are dead. */
+static void emit_trim(struct ls_scheduler *s, struct ls_step *step, uint32_t slot)
+{
+    struct slot *sl = &s->slots[slot];
+    uint32_t window = (uint32_t)s->all_window;
+    if (s->all_window <= 0 || sl->next_pos < window)
+        return;
+    uint32_t block = (sl->next_pos - window + 1) / LS_KV_BLOCK;
+    if (block <= sl->first_block)
+        return;
+    emit(s, step, LS_EVENT_TRIM, slot, block * LS_KV_BLOCK);
+    ls_slot_free_blocks(s, sl, block);
+}
+
+static void emit_blocks(struct ls_scheduler *s, struct ls_step *step, uint32_t slot,
+                        uint32_t end_pos)
+{
+    struct slot *sl = &s->slots[slot];
+    while (sl->end_block * LS_KV_BLOCK < end_pos) {
+        uint32_t id = ls_stack_take(s, s->free_blocks, &s->n_free_blocks);
+        sl->block_of[sl->end_block++] = id;
+        emit(s, step, LS_EVENT_ASSIGN, slot, id);
+    }
+    assert(sl->end_block - sl->first_block <= sl->reserved);
+    uint32_t in_use = s->lim.n_blocks - s->n_free_blocks;
+    if (in_use > s->peak_blocks)
+        s->peak_blocks = in_use;
+}
+
+/* How many of positions [first, first + count) are among the last n of the prompt. */
+static uint32_t overlap(uint32_t first, uint32_t count, uint32_t n_prompt, uint32_t n)
+{
+    uint32_t begin = n_prompt - n, end = first + count;
+    if (end <= begin)
+        return 0;
+    return end - (begin > first ? begin : first);
+}
+
+/* Adds a row for the slot's next `count` positions; the tokens are the caller's. */
+static struct ls_step_row *add_row(struct ls_scheduler *s, struct ls_step *step, uint32_t slot,
+                                   uint32_t count)
+{
+    struct slot *sl = &s->slots[slot];
+    if (!sl->opened)
+        emit(s, step, LS_EVENT_OPEN, slot, 0);
+    sl->opened = true;
+    emit_trim(s, step, slot);
+    emit_blocks(s, step, slot, sl->next_pos + count);
+    struct ls_step_row *row = &step->rows[step->n_rows++];
+    *row = (struct ls_step_row){
+        .slot = slot, .first_pos = sl->next_pos, .count = count, .nan_layer = LS_NO_LAYER
+    };
+    step->n_tokens += count;
+    sl->next_pos += count;
+    return row;
+}
+
+static void add_decode_row(struct ls_scheduler *s, struct ls_step *step)
+{
+    uint32_t slot = ls_queue_pop(s, &s->ready);
+    struct slot *sl = &s->slots[slot];
+    step->tokens[step->n_tokens] = sl->token;
+    struct ls_step_row *row = add_row(s, step, slot, 1);
+    row->n_send = 1;
+    row->n_digest = sl->seq.digest_generated;
+    sl->state = SLOT_WAITING;
+}
+
+static void add_prompt_row(struct ls_scheduler *s, struct ls_step *step, uint32_t slot,
+                           uint32_t count)
+{
+    struct slot *sl = &s->slots[slot];
+    const struct ls_sequence *seq = &sl->seq;
+    uint32_t first = sl->next_pos;
+    for (uint32_t i = 0; i < count; i++)
+        step->tokens[step->n_tokens + i] = seq->tokens[first + i];
+    struct ls_step_row *row = add_row(s, step, slot, count);
+    row->n_send = overlap(first, count, seq->n_prompt, seq->n_send);
+    row->n_digest = overlap(first, count, seq->n_prompt, seq->n_digest);
+    if (sl->next_pos < seq->n_prompt)
+        return;
+    sl->state = SLOT_WAITING;
+    s->n_decoding++;
+}
+
+/* Work that is ready at once is spread over as many steps as there are stages to fill, or the
+ * other stages would wait for one large step. */
+static uint32_t decode_share(const struct ls_scheduler *s)
+{
+    uint32_t share = (uint32_t)ls_ceil_div(s->n_decoding, s->groups);
+    uint32_t room = s->lim.max_rows;
+    if (s->prompts.n > 0 && room > 1)
+        room--; /* prompts go on, however many sequences decode */
+    return share < room ? share : room;
+}
+
+static uint32_t prompt_share(const struct ls_scheduler *s)
+{
+    uint64_t waiting = 0;
+    for (uint32_t i = 0; i < s->prompts.n; i++) {
+        const struct slot *sl =
+            &s->slots[s->prompts.at[(s->prompts.first + i) % s->lim.n_slots]];
+        waiting += sl->seq.n_prompt - sl->next_pos;
+    }
+    uint64_t share = ls_max_u64(ls_ceil_div(waiting, s->groups), MIN_PROMPT_SHARE);
+    return (uint32_t)ls_min_u64(share, s->lim.max_tokens);
+}
+
+/* One chunk of each waiting prompt, oldest first; those that are not finished stay, in order.
+ */
+static void add_prompts(struct ls_scheduler *s, struct ls_step *step)
+{
+    uint32_t share = prompt_share(s), n = s->prompts.n;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t slot = ls_queue_pop(s, &s->prompts);
+        const struct slot *sl = &s->slots[slot];
+        uint32_t count = sl->seq.n_prompt - sl->next_pos;
+        uint32_t room = s->lim.max_tokens - step->n_tokens;
+        if (step->n_rows == s->lim.max_rows)
+            room = 0;
+        count = count < s->chunk ? count : s->chunk;
+        count = count < room ? count : room;
+        count = count < share ? count : share;
+        if (count > 0)
+            add_prompt_row(s, step, slot, count);
+        share -= count;
+        if (sl->state == SLOT_PROMPT)
+            ls_queue_push(s, &s->prompts, slot);
+    }
+}
+
+bool ls_scheduler_step(struct ls_scheduler *s, struct ls_step *step)
+{
+    if (s->ready.n == 0 && s->prompts.n == 0)
+        return false;
+    step->id = s->next_step++;
+    step->n_rows = step->n_events = step->n_tokens = 0;
+    emit_closes(s, step);
+    uint32_t share = decode_share(s);
+    for (uint32_t i = 0; i < share && s->ready.n > 0; i++)
+        add_decode_row(s, step);
+    add_prompts(s, step);
+    return true;
+}

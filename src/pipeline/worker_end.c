@@ -1,0 +1,117 @@
+/* The end of a run on one rank. */
+#include "pipeline/stats.h"
+#include "pipeline/worker_state.h"
+
+#include <stdio.h>
+
+enum {
+    END_US = 7000000,    /* wait for the other ranks */
+    SETTLE_US = 2000000, /* wait for own sends */
+};
+
+static void fill_stats(struct ls_worker *w)
+{
+    struct ls_session *s = w->s;
+    struct ls_comm_counts moved;
+    struct ls_stage_stats *out = &w->stats;
+    ls_comm_get_counts(s->comm, &moved);
+    snprintf(out->host, sizeof out->host, "%.*s", LS_MAX_HOST - 1, ls_comm_host(s->comm));
+    snprintf(out->kernels, sizeof out->kernels, "%.15s", s->kernels->name);
+    out->kernels_failed = s->kernels_failed;
+    out->threads = s->plan.stages[s->rank].threads;
+    ls_stage_get_counts(s->stage, &out->counts);
+    out->frames_sent = moved.sent_messages;
+    out->frames_received = moved.received_messages;
+    out->bytes_sent = moved.sent_bytes;
+    out->bytes_received = moved.received_bytes;
+    if (w->next_id > 0)
+        out->step_allocs = ls_alloc_count() - w->allocs_after_first;
+}
+
+/* Steps and results that nobody wants any more still have to arrive, or their senders would
+ * wait for ever. */
+static void let_through(struct ls_worker *w)
+{
+    ls_comm_progress(w->s->comm, NULL);
+    ls_channel_discard(&w->s->step_in, NULL);
+    ls_channel_discard(&w->s->result_in, NULL);
+}
+
+static bool sends_are_idle(struct ls_worker *w)
+{
+    struct ls_session *s = w->s;
+    return (!s->step_out.link || ls_link_idle(s->step_out.link)) &&
+           (!s->result_out.link || ls_link_idle(s->result_out.link));
+}
+
+/* Rank 0: the last word of every other rank. A rank that says nothing keeps empty statistics.
+ */
+static void collect_stats(struct ls_worker *w)
+{
+    struct ls_session *s = w->s;
+    uint64_t deadline = ls_now_us() + END_US;
+    unsigned idle = 0;
+    for (int r = 1; r < s->n_ranks;) {
+        struct ls_message m;
+        let_through(w);
+        ls_status st = ls_control_poll(s->control, r, UINT32_MAX, &m, NULL);
+        bool final = m.kind == LS_KIND_STATS && m.id == LS_STATS_FINAL;
+        if (!st && final)
+            ls_stats_decode(&s->stats[r], m.body, m.n, NULL);
+        if (!st && m.kind)
+            ls_control_done(s->control, r, NULL);
+        if (st || final)
+            r++;
+        else if (ls_now_us() > deadline)
+            return;
+        else if (!m.kind)
+            ls_comm_idle(&idle);
+    }
+}
+
+static void end_lead(struct ls_worker *w, ls_status status, const char *text)
+{
+    ls_control_stop_all(w->s->control, status, text);
+    collect_stats(w);
+    w->s->stats[0] = w->stats;
+}
+
+/* A rank that failed itself reports first, then waits for STOP like the others. */
+static void end_follow(struct ls_worker *w, ls_status status, const char *text)
+{
+    struct ls_control *ctl = w->s->control;
+    uint64_t begin = ls_now_us(), stopped_us = begin;
+    unsigned idle = 0;
+    if (!w->stopped)
+        ls_control_send_failure(ctl, 0, LS_KIND_ERROR, status, text, NULL);
+    for (uint64_t now = begin; now < begin + END_US; now = ls_now_us()) {
+        struct ls_message m;
+        let_through(w);
+        if (!w->stopped) {
+            stopped_us = now;
+            if (ls_control_poll(ctl, 0, UINT32_MAX, &m, NULL))
+                break;
+            w->stopped = m.kind == LS_KIND_STOP;
+            if (m.kind)
+                ls_control_done(ctl, 0, NULL);
+        } else if (sends_are_idle(w) || now > stopped_us + SETTLE_US) {
+            break;
+        }
+        ls_comm_idle(&idle);
+    }
+    unsigned char bytes[LS_STATS_BYTES];
+    size_t n = ls_stats_encode(&w->stats, bytes);
+    ls_control_send(ctl, 0, LS_KIND_STATS, LS_STATS_FINAL, bytes, n, NULL);
+    w->s->stats[0] = w->stats;
+}
+
+void ls_worker_end(struct ls_worker *w, ls_status status, const char *text)
+{
+    if (status && status != LS_E_DRAINED)
+        ls_comm_set_failed(w->s->comm);
+    fill_stats(w);
+    if (w->s->rank == 0)
+        end_lead(w, status, text);
+    else
+        end_follow(w, status, text);
+}

@@ -1,0 +1,119 @@
+/* What a rank does between layers and while it waits. */
+#include "pipeline/worker_state.h"
+
+#include <inttypes.h>
+
+enum { LOOK_US = 1000 /* control links are looked at this often */ };
+
+/* Rank 0: everything another rank may say during a run. */
+static ls_status take_word(int peer, const struct ls_message *m, struct ls_err *err)
+{
+    if (m->kind == LS_KIND_STATS && m->id == LS_STATS_BEAT)
+        return LS_OK;
+    if (m->kind == LS_KIND_ERROR) {
+        ls_status st = ls_control_read_failure(m, err);
+        return st ? st
+                  : ls_fail(err, LS_E_SHAPE, "rank %d sent an error without a status", peer);
+    }
+    return ls_fail(err, LS_E_NOT_ALLOWED, "rank %d: %s %" PRIu64 " in the middle of a run",
+                   peer, ls_kind_name(m->kind), m->id);
+}
+
+/* Others: signs of life, and STOP. */
+static ls_status take_order(struct ls_worker *w, const struct ls_message *m, struct ls_err *err)
+{
+    if (m->kind == LS_KIND_PLAN && m->id == LS_PHASE_BEAT)
+        return LS_OK;
+    if (m->kind == LS_KIND_STOP) {
+        w->stopped = true;
+        return ls_control_read_failure(m, err);
+    }
+    return ls_fail(err, LS_E_NOT_ALLOWED, "rank 0: %s %" PRIu64 " in the middle of a run",
+                   ls_kind_name(m->kind), m->id);
+}
+
+static ls_status look_at_peer(struct ls_worker *w, int peer, struct ls_err *err)
+{
+    struct ls_control *ctl = w->s->control;
+    uint32_t kinds = w->s->rank == 0 ? 1u << LS_KIND_STATS | 1u << LS_KIND_ERROR
+                                     : 1u << LS_KIND_PLAN | 1u << LS_KIND_STOP;
+    for (;;) {
+        struct ls_message m;
+        ls_status st = ls_control_poll(ctl, peer, kinds, &m, err);
+        if (st || !m.kind)
+            return st;
+        st = w->s->rank == 0 ? take_word(peer, &m, err) : take_order(w, &m, err);
+        if (!st)
+            st = ls_control_done(ctl, peer, err);
+        if (st || w->stopped)
+            return st;
+    }
+}
+
+static ls_status look_at_control(struct ls_worker *w, struct ls_err *err)
+{
+    struct ls_control *ctl = w->s->control;
+    uint64_t now = ls_now_us();
+    if (now < w->next_look_us)
+        return LS_OK;
+    w->next_look_us = now + LOOK_US;
+    ls_status st = LS_OK;
+    for (int r = 0; !st && !w->stopped && r < w->s->n_ranks; r++)
+        if (ctl->in[r].link)
+            st = look_at_peer(w, r, err);
+    if (!st && !w->stopped)
+        st = ls_control_beat(ctl, now, err);
+    if (!st && !w->stopped)
+        st = ls_control_check_alive(ctl, now, err);
+    return st;
+}
+
+/* Rank 0: results go on to the coordinator as they come. */
+static ls_status hand_results_over(struct ls_worker *w, struct ls_err *err)
+{
+    struct ls_channel *in = &w->s->result_in;
+    while (w->s->rank == 0) {
+        const unsigned char *bytes;
+        uint64_t n;
+        ls_status st = ls_channel_poll(in, &bytes, &n, err);
+        if (st || !bytes || !ls_exchange_put(w->exchange, bytes, n))
+            return st;
+        st = ls_channel_return(in, err);
+        if (st)
+            return st;
+    }
+    return LS_OK;
+}
+
+void ls_worker_pump(struct ls_worker *w)
+{
+    if (w->failed || w->stopped)
+        return;
+    ls_status st = ls_comm_progress(w->s->comm, &w->failure);
+    if (!st)
+        st = hand_results_over(w, &w->failure);
+    if (!st)
+        st = look_at_control(w, &w->failure);
+    w->failed = st;
+}
+
+static bool goes_on(struct ls_worker *w)
+{
+    ls_worker_pump(w);
+    return !w->failed && !w->stopped;
+}
+
+unsigned char *ls_worker_wait_payload(struct ls_worker *w, struct ls_channel *ch)
+{
+    unsigned char *payload = ls_channel_payload(ch);
+    if (payload)
+        return payload;
+    uint64_t begin = ls_now_us();
+    unsigned idle = 0;
+    while (!payload && goes_on(w)) {
+        ls_comm_idle(&idle);
+        payload = ls_channel_payload(ch);
+    }
+    w->stats.send_us += ls_now_us() - begin;
+    return payload;
+}

@@ -1,0 +1,37 @@
+/* What the files of the worker share; private to them. Layer: pipeline. */
+#ifndef LS_PIPELINE_WORKER_STATE_H
+#define LS_PIPELINE_WORKER_STATE_H
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "pipeline/result.h"
+#include "pipeline/worker.h"
+
+struct ls_worker {
+    struct ls_session *s;
+    struct ls_exchange *exchange;  /* rank 0 */
+    struct ls_step step;           /* rank > 0: the step being run */
+    struct ls_logit_place *places; /* last stage: [max_tokens] */
+    uint64_t next_id;              /* of the next step */
+    uint64_t next_look_us;
+    ls_status failed; /* found while pumping; sticky */
+    struct ls_err failure;
+    bool stopped; /* STOP has come */
+    struct ls_stage_stats stats;
+    uint64_t allocs_after_first; /* ls_alloc_count after the first step */
+};
+
+static inline bool ls_worker_is_last(const struct ls_worker *w)
+{
+    return w->s->rank == w->s->n_ranks - 1;
+}
+
+/* Called everywhere, by the stage between layers too: what fails is kept in w for the loop. */
+void ls_worker_pump(struct ls_worker *w);
+/* The next buffer to send from; NULL when the run is over before one is free. */
+unsigned char *ls_worker_wait_payload(struct ls_worker *w, struct ls_channel *ch);
+
+/* Runs the next step if one is here. */
+ls_status ls_worker_run_next(struct ls_worker *w, bool *found, struct ls_err *err);
+
+#endif

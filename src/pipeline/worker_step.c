@@ -1,0 +1,166 @@
+/* One step on one stage: receive, compute, send on. */
+#include "pipeline/worker_state.h"
+#include "tensor/dtype.h"
+
+#include <inttypes.h>
+
+static uint8_t wire_dtype(enum ls_fmt fmt)
+{
+    static const uint8_t dtypes[LS_N_FMT] = {
+        [LS_FMT_F32] = LS_DTYPE_F32, [LS_FMT_F16] = LS_DTYPE_F16, [LS_FMT_BF16] = LS_DTYPE_BF16
+    };
+    return dtypes[fmt];
+}
+
+static ls_status send_result(struct ls_worker *w, struct ls_step *step,
+                             const struct ls_result_group *g, unsigned char *payload,
+                             struct ls_err *err)
+{
+    const struct ls_session *s = w->s;
+    uint32_t vocab = (uint32_t)s->arch.vocab;
+    struct ls_frame frame = { .kind = LS_KIND_RESULT,
+                              .id = step->id,
+                              .step = (uint32_t)step->id,
+                              .rows = g->n_sent,
+                              .table_bytes = g->table_bytes };
+    if (g->n_sent > 0) {
+        frame.dtype = LS_DTYPE_F32;
+        frame.ndim = 2;
+        frame.dims[0] = g->n_sent;
+        frame.dims[1] = vocab;
+        frame.tensor_bytes = (uint64_t)g->n_sent * vocab * sizeof(float);
+    }
+    ls_result_encode(payload, step, w->places, g, s->wish.digests ? s->stage : NULL);
+    return ls_channel_send(&w->s->result_out, &frame, err);
+}
+
+/* The last stage: logits, a group at a time, computed where they are sent from. */
+static ls_status send_logits(struct ls_worker *w, struct ls_step *step, struct ls_err *err)
+{
+    struct ls_session *s = w->s;
+    struct ls_result_group g = { .last = false };
+    ls_step_logit_places(step, w->places);
+    while (!g.last) {
+        g = ls_result_group(step, s->plan.logit_rows, g.end);
+        unsigned char *payload = ls_worker_wait_payload(w, &s->result_out);
+        if (!payload)
+            return LS_OK;
+        uint64_t begin = ls_now_us();
+        if (g.end > g.begin)
+            ls_stage_logits(s->stage, step, g.begin, g.end,
+                            (float *)(void *)(payload + g.table_bytes));
+        w->stats.compute_us += ls_now_us() - begin;
+        ls_status st = ls_result_has_frame(&g) ? send_result(w, step, &g, payload, err) : LS_OK;
+        if (st)
+            return st;
+        ls_worker_pump(w);
+    }
+    return LS_OK;
+}
+
+static ls_status run_stage(struct ls_worker *w, struct ls_step *step, const void *hidden_in,
+                           void *hidden_out, struct ls_err *err)
+{
+    uint64_t begin = ls_now_us();
+    ls_status st = ls_stage_run(w->s->stage, step, hidden_in, hidden_out, err);
+    w->stats.compute_us += ls_now_us() - begin;
+    return st;
+}
+
+/* A stage before the last: the hidden state is computed where it is sent from. */
+static ls_status run_and_send(struct ls_worker *w, struct ls_step *step, const void *hidden_in,
+                              struct ls_err *err)
+{
+    struct ls_session *s = w->s;
+    int end = s->plan.stages[s->rank].last_layer;
+    uint32_t width = (uint32_t)ls_inbound_width(&s->arch, end);
+    size_t table = ls_step_bytes(step);
+    unsigned char *payload = ls_worker_wait_payload(w, &s->step_out);
+    if (!payload)
+        return LS_OK;
+    ls_status st = run_stage(w, step, hidden_in, payload + table, err);
+    if (st)
+        return st;
+    ls_step_encode(step, payload);
+    struct ls_frame frame = {
+        .kind = LS_KIND_STEP,
+        .id = step->id,
+        .step = (uint32_t)step->id,
+        .rows = step->n_rows,
+        .dtype = wire_dtype(s->arch.dtype),
+        .ndim = 2,
+        .dims = { step->n_tokens, width },
+        .table_bytes = (uint32_t)table,
+        .tensor_bytes = (uint64_t)step->n_tokens * width * ls_fmt_bytes(s->arch.dtype),
+    };
+    return ls_channel_send(&s->step_out, &frame, err);
+}
+
+static ls_status run_step(struct ls_worker *w, struct ls_step *step, const void *hidden_in,
+                          struct ls_err *err)
+{
+    ls_status st = ls_worker_is_last(w) ? run_stage(w, step, hidden_in, NULL, err)
+                                        : run_and_send(w, step, hidden_in, err);
+    if (!st && ls_worker_is_last(w))
+        st = send_logits(w, step, err);
+    if (w->next_id == 0)
+        w->allocs_after_first = ls_alloc_count();
+    w->next_id++;
+    return st;
+}
+
+/* Opens an arrived STEP frame into w->step; *hidden points into it. */
+static ls_status read_step(struct ls_worker *w, const unsigned char *bytes, uint64_t n,
+                           const unsigned char **hidden, struct ls_err *err)
+{
+    struct ls_session *s = w->s;
+    const struct ls_step_limits *lim = &s->plan.limits;
+    int first = s->plan.stages[s->rank].first_layer;
+    const struct ls_frame_expect expect = {
+        .kinds = 1u << LS_KIND_STEP,
+        .check_id = true,
+        .id = w->next_id,
+        .dtype = wire_dtype(s->arch.dtype),
+        .ndim = 2,
+        .dims = { 0, (uint32_t)ls_inbound_width(&s->arch, first) },
+        .min_dim0 = 1,
+        .max_dim0 = lim->max_tokens,
+        .min_table = 1,
+        .max_table = (uint32_t)ls_step_max_bytes(lim),
+    };
+    struct ls_frame frame;
+    const unsigned char *payload;
+    ls_status st = ls_channel_open_frame(&s->step_in, bytes, n, &expect, &frame, &payload, err);
+    if (!st)
+        st = ls_step_decode(&w->step, payload, frame.table_bytes, lim, err);
+    if (!st && w->step.n_tokens != frame.dims[0])
+        st = ls_fail(err, LS_E_SHAPE,
+                     "step %" PRIu64 ": %u tokens in the table, %u rows of "
+                     "hidden state",
+                     frame.id, w->step.n_tokens, frame.dims[0]);
+    if (st)
+        return st;
+    w->step.id = frame.id;
+    *hidden = payload + frame.table_bytes;
+    return LS_OK;
+}
+
+ls_status ls_worker_run_next(struct ls_worker *w, bool *found, struct ls_err *err)
+{
+    *found = false;
+    if (w->s->rank == 0) {
+        struct ls_step *step = ls_exchange_take(w->exchange);
+        *found = step != NULL;
+        return step ? run_step(w, step, NULL, err) : LS_OK;
+    }
+    const unsigned char *bytes, *hidden;
+    uint64_t n;
+    ls_status st = ls_channel_poll(&w->s->step_in, &bytes, &n, err);
+    if (st || !bytes)
+        return st;
+    *found = true;
+    st = read_step(w, bytes, n, &hidden, err);
+    if (!st)
+        st = run_step(w, &w->step, hidden, err);
+    return st ? st : ls_channel_return(&w->s->step_in, err);
+}
