@@ -19,10 +19,11 @@ enum {
 static const int lanes_tiles[LANES_ROWS + 1] = { 0, 4, 2, 2, 1, 1, 1 };
 
 /* Every (rows, tiles) for which there is a register block. */
-#define LANES_BLOCKS(X, kind)                                                                  \
-    X(kind, 1, 1)                                                                              \
-    X(kind, 1, 2) X(kind, 1, 4) X(kind, 2, 1) X(kind, 2, 2) X(kind, 3, 1) X(kind, 3, 2)        \
-        X(kind, 4, 1) X(kind, 5, 1) X(kind, 6, 1)
+/* clang-format off */
+#define LANES_BLOCKS(X, kind) \
+    X(kind, 1, 1) X(kind, 1, 2) X(kind, 1, 4) X(kind, 2, 1) X(kind, 2, 2) \
+    X(kind, 3, 1) X(kind, 3, 2) X(kind, 4, 1) X(kind, 5, 1) X(kind, 6, 1)
+/* clang-format on */
 
 struct v16 {
     __m256 lo, hi;

@@ -19,12 +19,13 @@ enum {
 static const int lanes_tiles[LANES_ROWS + 1] = { 0, 4, 4, 4, 2, 2, 2, 2, 2 };
 
 /* Every (rows, tiles) for which there is a register block. */
-#define LANES_BLOCKS(X, kind)                                                                  \
-    X(kind, 1, 1)                                                                              \
-    X(kind, 1, 2) X(kind, 1, 4) X(kind, 2, 1) X(kind, 2, 2) X(kind, 2, 4) X(kind, 3, 1)        \
-        X(kind, 3, 2) X(kind, 3, 4) X(kind, 4, 1) X(kind, 4, 2) X(kind, 5, 1) X(kind, 5, 2)    \
-            X(kind, 6, 1) X(kind, 6, 2) X(kind, 7, 1) X(kind, 7, 2) X(kind, 8, 1)              \
-                X(kind, 8, 2)
+/* clang-format off */
+#define LANES_BLOCKS(X, kind) \
+    X(kind, 1, 1) X(kind, 1, 2) X(kind, 1, 4) X(kind, 2, 1) X(kind, 2, 2) \
+    X(kind, 2, 4) X(kind, 3, 1) X(kind, 3, 2) X(kind, 3, 4) X(kind, 4, 1) \
+    X(kind, 4, 2) X(kind, 5, 1) X(kind, 5, 2) X(kind, 6, 1) X(kind, 6, 2) \
+    X(kind, 7, 1) X(kind, 7, 2) X(kind, 8, 1) X(kind, 8, 2)
+/* clang-format on */
 
 struct v16 {
     __m512 v;
