@@ -409,6 +409,45 @@ static void changes_accepted(void **state)
         check_change(&accepted[i]);
 }
 
+/* What a config leaves out is what the reference's own class has. */
+static void absent_keys(void **state)
+{
+    (void)state;
+    struct loaded l;
+    const struct change bias = { "glm4", "attention_bias", "", LS_OK, "" };
+    const struct change part = { "glm4", "partial_rotary_factor", "", LS_OK, "" };
+    const struct change cap = { "gemma2", "attn_logit_softcapping", "", LS_OK, "" };
+    const struct change no_cap = { "gemma2", "attn_logit_softcapping", "null", LS_OK, "" };
+    const struct change query = { "gemma3", "query_pre_attn_scalar", "", LS_OK, "" };
+    const struct change scale = { "cohere2", "logit_scale", "", LS_OK, "" };
+    const struct change tie = { "gemma", "tie_word_embeddings", "", LS_OK, "" };
+    const struct change base = { "smollm3", "rope_theta", "", LS_OK, "" };
+    assert_int_equal(parse_changed(&bias, &l), LS_OK);
+    assert_true(l.arch.qkv_bias);
+    ls_arena_finish(&l.arena);
+    assert_int_equal(parse_changed(&part, &l), LS_OK);
+    assert_int_equal(l.arch.ropes[0].n_pairs, 4);
+    ls_arena_finish(&l.arena);
+    assert_int_equal(parse_changed(&cap, &l), LS_OK);
+    assert_true(l.arch.attn_softcap == 50);
+    ls_arena_finish(&l.arena);
+    assert_int_equal(parse_changed(&no_cap, &l), LS_OK);
+    assert_true(l.arch.attn_softcap == 0);
+    ls_arena_finish(&l.arena);
+    assert_int_equal(parse_changed(&query, &l), LS_OK);
+    assert_true(l.arch.layers[0].attn_scale == 0.0625f);
+    ls_arena_finish(&l.arena);
+    assert_int_equal(parse_changed(&scale, &l), LS_OK);
+    assert_true(l.arch.logit_scale == 0.0625f);
+    ls_arena_finish(&l.arena);
+    assert_int_equal(parse_changed(&tie, &l), LS_OK);
+    assert_true(l.arch.tied);
+    ls_arena_finish(&l.arena);
+    assert_int_equal(parse_changed(&base, &l), LS_OK);
+    assert_true(fabs(l.arch.ropes[0].freq[1] - pow(2e6, -0.125)) < 1e-7);
+    ls_arena_finish(&l.arena);
+}
+
 static void smollm3_windows(void **state)
 {
     (void)state;
@@ -574,6 +613,7 @@ int main(void)
         cmocka_unit_test(embedding_scale_is_rounded),
         cmocka_unit_test(changes_refused),
         cmocka_unit_test(changes_accepted),
+        cmocka_unit_test(absent_keys),
         cmocka_unit_test(smollm3_windows),
         cmocka_unit_test(ends_of_text),
         cmocka_unit_test(declared_context),

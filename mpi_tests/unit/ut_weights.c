@@ -191,6 +191,38 @@ static void packed_bytes_are_the_files(void **state)
     }
 }
 
+static void check_row(const struct model *m, const struct ls_matrix *x, const char *tensor,
+                      size_t row)
+{
+    const struct ls_tensor *t = ls_checkpoint_find(m->ckpt, tensor);
+    for (size_t k = 0; k < (size_t)x->k; k++) {
+        uint16_t want;
+        memcpy(&want, t->data + (row * (size_t)x->k + k) * 2, 2);
+        assert_int_equal(packed_element(x, 0, k), want);
+    }
+}
+
+/* Row numbers written out: 4 query heads, 2 KV heads of 16, a feed-forward of 80. */
+static void fused_rows(void **state)
+{
+    (void)state;
+    struct model m;
+    struct ls_weights w;
+    char dir[4096];
+    static const char qkv[] = "model.layers.1.self_attn.qkv_proj.weight";
+    static const char gate_up[] = "model.layers.1.mlp.gate_up_proj.weight";
+    snprintf(dir, sizeof dir, "%s/families/phi3", LS_FIXTURES);
+    open_model(&m, dir, 1);
+    must(ls_weights_load(&w, &m.arch, m.ckpt, 1, 2, m.team, &m.err), &m.err);
+    check_row(&m, &w.layers[0].q, qkv, 0);
+    check_row(&m, &w.layers[0].k, qkv, 64);
+    check_row(&m, &w.layers[0].v, qkv, 96);
+    check_row(&m, &w.layers[0].gate, gate_up, 0);
+    check_row(&m, &w.layers[0].up, gate_up, 80);
+    ls_weights_finish(&w);
+    close_model(&m);
+}
+
 /* Parts of a cut take together what the whole takes. */
 static void cuts_add_up(void **state)
 {
@@ -443,6 +475,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_bytes_are_the_files),
+        cmocka_unit_test(fused_rows),
         cmocka_unit_test(cuts_add_up),
         cmocka_unit_test(ties),
         cmocka_unit_test(tied_head_is_the_embedding),
