@@ -28,7 +28,7 @@ static void key_files_that_are_good(void **state)
     static const char *const texts[] = {
         DIGITS,           DIGITS "\n",
         DIGITS " \t\r\n", "# made by lockstep keygen\n\n#\n" DIGITS "\n# end\n\n",
-        "\r\n" DIGITS,
+        ("\r\n" DIGITS),
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct ls_secret *secret = parse(texts[i]);

@@ -67,11 +67,6 @@ static struct line next_line(const unsigned char *text, size_t n)
     return (struct line){ .begin = text, .n = end ? (size_t)(end - text) : n };
 }
 
-static bool is_comment(struct line line)
-{
-    return line.n > 0 && line.begin[0] == '#';
-}
-
 /* Spaces, tabs and a carriage return at the end do not count. */
 static struct line trimmed(struct line line)
 {
@@ -81,41 +76,54 @@ static struct line trimmed(struct line line)
     return line;
 }
 
-static bool read_digits(unsigned char *bytes, struct line line)
+static bool is_key(struct line line)
 {
-    size_t got = 0;
-    return line.n == LS_SECRET_LINE &&
-           sodium_hex2bin(bytes, LS_SECRET_BYTES, (const char *)line.begin, line.n, NULL, &got,
-                          NULL) == 0 &&
-           got == LS_SECRET_BYTES;
+    static const char digits[] = "0123456789abcdefABCDEF";
+    if (line.n != LS_SECRET_LINE)
+        return false;
+    for (size_t i = 0; i < line.n; i++)
+        if (!memchr(digits, line.begin[i], sizeof digits - 1))
+            return false;
+    return true;
+}
+
+/* The one line of the text that is not empty and not a comment. */
+static ls_status find_key(struct line *key, const unsigned char *text, size_t n,
+                          struct ls_err *err)
+{
+    int n_keys = 0, number = 0;
+    for (size_t at = 0; at < n;) {
+        struct line line = next_line(text + at, n - at);
+        at += line.n + 1;
+        number++;
+        line = trimmed(line);
+        if (line.n == 0 || line.begin[0] == '#')
+            continue;
+        if (n_keys++ > 0)
+            return ls_fail(err, LS_E_FORMAT, "key file, line %d: a second key", number);
+        if (!is_key(line))
+            return ls_fail(err, LS_E_FORMAT, "key file, line %d: not 64 hexadecimal digits",
+                           number);
+        *key = line;
+    }
+    return n_keys ? LS_OK
+                  : ls_fail(err, LS_E_FORMAT, "key file: no line of 64 hexadecimal digits");
 }
 
 ls_status ls_secret_parse(struct ls_secret **out, const unsigned char *text, size_t n,
                           struct ls_err *err)
 {
     struct ls_secret *secret;
-    int n_keys = 0, number = 0;
+    struct line key = { 0 };
     if (n > LS_SECRET_FILE_MAX)
         return ls_fail(err, LS_E_FORMAT, "key file: more than %d bytes", LS_SECRET_FILE_MAX);
-    ls_status s = allocate(&secret, err);
+    ls_status s = find_key(&key, text, n, err);
+    if (!s)
+        s = allocate(&secret, err);
     if (s)
         return s;
-    for (size_t at = 0; at < n && !s;) {
-        struct line line = next_line(text + at, n - at);
-        at += line.n + 1;
-        number++;
-        line = trimmed(line);
-        if (line.n == 0 || is_comment(line))
-            continue;
-        if (n_keys++ > 0 || !read_digits(secret->bytes, line))
-            s = ls_fail(err, LS_E_FORMAT, "key file, line %d: %s", number,
-                        n_keys > 1 ? "a second key" : "not a line of 64 hexadecimal digits");
-    }
-    if (!s && n_keys == 0)
-        s = ls_fail(err, LS_E_FORMAT, "key file: no line of 64 hexadecimal digits");
-    if (s)
-        ls_secret_destroy(secret);
-    else
-        *out = secret;
-    return s;
+    sodium_hex2bin(secret->bytes, LS_SECRET_BYTES, (const char *)key.begin, key.n, NULL, NULL,
+                   NULL);
+    *out = secret;
+    return LS_OK;
 }
