@@ -192,7 +192,7 @@ static int32_t grow_child(struct ls_trie *t, int32_t node, uint8_t byte, struct 
     return k;
 }
 
-/* The first token with a spelling keeps it. */
+/* Of two tokens with one normalised spelling the later is found. */
 static ls_status trie_add(struct ls_trie *t, const uint8_t *s, size_t n, int32_t token,
                           struct ls_err *err)
 {
@@ -203,8 +203,7 @@ static ls_status trie_add(struct ls_trie *t, const uint8_t *s, size_t n, int32_t
         at = grow_child(t, at, s[i], err);
     if (at < 0)
         return err ? err->status : LS_E_MEMORY;
-    if (t->nodes[at].token < 0)
-        t->nodes[at].token = token;
+    t->nodes[at].token = token;
     return LS_OK;
 }
 
@@ -222,20 +221,16 @@ static ls_status add_normalized(struct ls_added *a, int32_t i, const struct ls_n
     return trie_add(&a->normalized, t->shown.data, t->shown.n, i, err);
 }
 
-/* Special tokens first: of two with one normalised spelling, the special one is found. */
 static ls_status fill_tries(struct ls_added *a, const struct ls_normalizer *nz,
                             struct ls_err *err)
 {
     struct ls_matcher m = { 0 };
     struct ls_norm_work work = { 0 };
     ls_status s = ls_matcher_prepare(&m, err);
-    for (size_t k = 0; !s && k < 2 * a->n; k++) {
-        int32_t i = (int32_t)(k % a->n);
+    for (size_t i = 0; !s && i < a->n; i++) {
         const struct ls_added_token *t = &a->tokens[i];
-        if (t->special != (k < a->n))
-            continue;
-        s = t->normalized ? add_normalized(a, i, nz, &m, &work, err)
-                          : trie_add(&a->raw, t->text.data, t->text.n, i, err);
+        s = t->normalized ? add_normalized(a, (int32_t)i, nz, &m, &work, err)
+                          : trie_add(&a->raw, t->text.data, t->text.n, (int32_t)i, err);
     }
     ls_matcher_finish(&m);
     ls_bytes_finish(&work.a);

@@ -37,28 +37,38 @@ static uint8_t peek(const struct state *st, size_t ahead)
     return at < st->rx.n ? st->rx.p[at] : 0;
 }
 
-/* Word boundaries by this file's own \w. */
-static const char *boundary(uint8_t letter)
-{
-    if (letter == 'b')
-        return "(?:(?<=[\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}])(?![\\p{Alphabetic}\\p{M}\\p{N}\\p{"
-               "Pc}])|"
-               "(?<![\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}])(?=[\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}"
-               "]))";
-    return "(?:(?<=[\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}])(?=[\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}]"
-           ")|"
-           "(?<![\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}])(?![\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}]))";
-}
+/* The word characters of \w and \b outside of a class: there the superscript digits and the
+ * fractions of Latin-1 count, in a class they do not. */
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 
-/* \w and friends outside a class: [set] or [^set]. */
-static ls_status put_set(struct state *st, uint8_t letter)
+static const char *fixed_escape(uint8_t letter)
 {
-    bool negated = letter == 'W' || letter == 'H';
-    uint8_t lower = (uint8_t)(negated ? letter | 0x20 : letter);
-    ls_status s = put(st, negated ? "[^" : "[");
-    if (!s)
-        s = put(st, ls_pattern_set(lower));
-    return s ? s : put(st, "]");
+    switch (letter) {
+    case 'w':
+        return "[" WORD "]";
+    case 'W':
+        return "[^" WORD "]";
+    case 'b':
+        return "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))";
+    case 'B':
+        return "(?:(?<=[" WORD "])(?=[" WORD "])|(?<![" WORD "])(?![" WORD "]))";
+    case 's':
+        return "\\p{White_Space}";
+    case 'S':
+        return "\\P{White_Space}";
+    case 'd':
+        return "\\p{Nd}";
+    case 'D':
+        return "\\P{Nd}";
+    case 'h':
+        return "[0-9A-Fa-f]";
+    case 'H':
+        return "[^0-9A-Fa-f]";
+    case 'O':
+        return "(?s:.)";
+    default:
+        return NULL;
+    }
 }
 
 /* \k<name> and back references are copied whole. */
@@ -100,11 +110,9 @@ static ls_status escape(struct state *st)
     uint8_t c = st->rx.p[st->rx.at];
     bool done = false;
     ls_status s = LS_OK;
-    if (strchr("sSdDwWhHbBO", c)) {
+    if (fixed_escape(c)) {
         st->rx.at++;
-        return c == 'O'                 ? put(st, "(?s:.)")
-               : (c == 'b' || c == 'B') ? put(st, boundary(c))
-                                        : put_set(st, c);
+        return put(st, fixed_escape(c));
     }
     if ((c == 'p' || c == 'P') && peek(st, 1) == '{') {
         st->rx.at++;

@@ -25,7 +25,7 @@ const char *ls_pattern_set(uint8_t letter)
     case 'D':
         return "\\P{Nd}";
     case 'w':
-        return "\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}";
+        return "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
     case 'h':
         return "0-9A-Fa-f";
     default:
@@ -168,9 +168,8 @@ static ls_status posix_bracket(struct ls_rewrite *rx, struct operand *o, bool *d
     if (end + 1 >= rx->n || rx->p[end] != ':' || rx->p[end + 1] != ']' ||
         !ls_pattern_plain_name(rx->p + from, end - from, name))
         return LS_OK;
-    /* [:punct:] has the ASCII symbols too, \p{Punct} has not. */
-    const char *items =
-        strcmp(name, "punct") ? ls_pattern_named_set(name) : "\\p{P}$+<=>\\^`|~";
+    /* [:punct:] has the symbols too, \p{Punct} has not. */
+    const char *items = strcmp(name, "punct") ? ls_pattern_named_set(name) : "\\p{P}\\p{S}";
     if (!items)
         return ls_pattern_refuse(rx, "unknown POSIX bracket");
     *done = true;

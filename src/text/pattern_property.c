@@ -17,7 +17,7 @@ static const struct property properties[] = {
     { "lower", "\\p{Lowercase}" },
     { "upper", "\\p{Uppercase}" },
     { "space", "\\p{White_Space}" },
-    { "word", "\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}" },
+    { "word", "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}" },
     { "xdigit", "0-9A-Fa-f" },
     { "cntrl", "\\p{Cc}" },
     { "blank", "\\p{Zs}\\t" },
