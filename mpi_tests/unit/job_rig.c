@@ -36,7 +36,7 @@ static void add_vocab(struct ls_out *o)
         ls_out_text(o, ":");
         ls_out_i64(o, b);
     }
-    ls_out_text(o, ",\"he\":258,\"ll\":259,\"\xc4\xa0w\":260");
+    ls_out_text(o, ",\"he\":256,\"ll\":257,\"\xc4\xa0w\":258");
 }
 
 static void add_special(struct ls_out *o, int id, const char *text)
@@ -64,7 +64,7 @@ struct ls_tokenizer *rig_tokenizer(void)
                     "{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}},{\"Sequence\":{\"id\":"
                     "\"A\",\"type_id\":0}}],\"pair\":[{\"Sequence\":{\"id\":\"A\",\"type_id\":"
                     "0}},{\"Sequence\":{\"id\":\"B\",\"type_id\":1}}],\"special_tokens\":{"
-                    "\"<s>\":{\"id\":\"<s>\",\"ids\":[256],\"tokens\":[\"<s>\"]}}},"
+                    "\"<s>\":{\"id\":\"<s>\",\"ids\":[259],\"tokens\":[\"<s>\"]}}},"
                     "\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,"
                     "\"trim_offsets\":true,\"use_regex\":true},\"model\":{\"type\":\"BPE\","
                     "\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"

@@ -1,7 +1,7 @@
 /* What the tests of jobs share: a tokenizer of bytes, a small architecture, folders and files.
  *
- * The tokenizer: id b is byte b; 256 is <s>, put in front of every text; 257 is </s>; 258 "he",
- * 259 "ll", 260 " w", and 261 <sp>, special. The vocabulary of the model is 264 (262 and 263
+ * The tokenizer: id b is byte b; 256 "he", 257 "ll", 258 " w"; 259 is <s>, put in front of every
+ * text; 260 is </s>, and 261 <sp>, all three special. The vocabulary of the model is 264 (262 and 263
  * have no token). All functions fail the running test when they cannot do their work. */
 #ifndef LS_TESTS_JOB_RIG_H
 #define LS_TESTS_JOB_RIG_H
@@ -16,7 +16,16 @@
 #include "jobs/job.h"
 #include "jobs/request.h"
 
-enum { RIG_VOCAB = 264, RIG_CONTEXT = 64, RIG_BOS = 256, RIG_EOS = 257, RIG_SPECIAL = 261 };
+enum {
+    RIG_VOCAB = 264,
+    RIG_CONTEXT = 64,
+    RIG_HE = 256,
+    RIG_LL = 257,
+    RIG_W = 258,
+    RIG_BOS = 259,
+    RIG_EOS = 260,
+    RIG_SPECIAL = 261
+};
 
 struct ls_tokenizer *rig_tokenizer(void); /* the caller destroys it */
 void rig_arch(struct ls_arch *arch);      /* vocab, context, eos; nothing else is set */

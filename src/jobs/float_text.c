@@ -1,12 +1,13 @@
 #include "jobs/float_text.h"
 
+#include <float.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    SURE_DIGITS = 15, /* any decimal of so many digits survives binary64 */
+    SURE_DIGITS = 15, /* any decimal of so many digits survives in a normal number */
     MAX_DIGITS = 17,  /* any binary64 survives so many decimal digits */
 };
 
@@ -70,7 +71,8 @@ static int reads_back(struct decimal *d, double x)
 
 static void shortest(struct decimal *d, double x)
 {
-    for (int n = SURE_DIGITS; n <= MAX_DIGITS; n++) {
+    /* denormals hold fewer digits */
+    for (int n = x < DBL_MIN ? 1 : SURE_DIGITS; n <= MAX_DIGITS; n++) {
         round_to(d, x, n);
         if (reads_back(d, x))
             break;
