@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 uint32_t rig_below(struct rig_random *r, uint32_t n)
 {
@@ -66,6 +67,8 @@ static ls_status logits(void *arg, uint64_t id, const struct ls_logits *l,
 {
     struct rig_script *script = arg;
     struct rig_sequence *s = find(script, id);
+    if (script->drain_after)
+        usleep(2000); /* a client slow enough for a tick in the middle of the run */
     if (++script->n_calls == script->fail_at)
         return ls_fail(err, LS_E_IO, "the client's disk is full");
     if (!s)

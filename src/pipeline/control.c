@@ -11,7 +11,7 @@ enum {
     N_BUFFERS = 4,
     MAX_PAYLOAD = 64 * 1024,
     SEND_WAIT_US = 10000000,
-    BEAT_US = 2000000,
+    BEAT_US = 2000000, /* or a quarter of the silence that is allowed, if that is less */
     FAILURE_BYTES = LS_ERR_TEXT + 16,
 };
 
@@ -72,9 +72,11 @@ void ls_control_destroy(struct ls_control *ctl)
 
 /* --- sending ------------------------------------------------------------------------------ */
 
-static const char *host_of(const struct ls_control *ctl, int peer)
+const char *ls_control_name(const struct ls_control *ctl, int peer, char text[LS_RANK_NAME])
 {
-    return ctl->hosts[peer][0] ? ctl->hosts[peer] : "an unknown host";
+    const char *host = ctl->hosts[peer];
+    snprintf(text, LS_RANK_NAME, "rank %d%s%s", peer, *host ? " on " : "", host);
+    return text;
 }
 
 static ls_status send_now(struct ls_control *ctl, int peer, unsigned char *payload,
@@ -94,6 +96,7 @@ ls_status ls_control_send(struct ls_control *ctl, int peer, enum ls_kind kind, u
                           const void *body, size_t n, struct ls_err *err)
 {
     uint64_t deadline = ls_now_us() + SEND_WAIT_US;
+    char name[LS_RANK_NAME];
     unsigned idle = 0;
     for (;;) {
         unsigned char *payload = ls_channel_payload(&ctl->out[peer]);
@@ -103,8 +106,8 @@ ls_status ls_control_send(struct ls_control *ctl, int peer, enum ls_kind kind, u
         if (s)
             return s;
         if (ls_now_us() > deadline)
-            return ls_fail(err, LS_E_LINK, "rank %d on %s does not take %s frames", peer,
-                           host_of(ctl, peer), ls_kind_name(kind));
+            return ls_fail(err, LS_E_LINK, "%s does not take %s frames",
+                           ls_control_name(ctl, peer, name), ls_kind_name(kind));
         ls_comm_idle(&idle);
     }
 }
@@ -189,6 +192,7 @@ ls_status ls_control_wait(struct ls_control *ctl, int peer, uint32_t kinds,
                           uint64_t deadline_us, const char *what, struct ls_message *message,
                           struct ls_err *err)
 {
+    char name[LS_RANK_NAME];
     unsigned idle = 0;
     for (;;) {
         ls_status s = ls_comm_progress(ctl->comm, err);
@@ -197,8 +201,8 @@ ls_status ls_control_wait(struct ls_control *ctl, int peer, uint32_t kinds,
         if (s || message->kind)
             return s;
         if (ls_now_us() > deadline_us)
-            return ls_fail(err, LS_E_LINK, "rank %d on %s: no %s within the deadline", peer,
-                           host_of(ctl, peer), what);
+            return ls_fail(err, LS_E_LINK, "%s: no %s within the deadline",
+                           ls_control_name(ctl, peer, name), what);
         ls_comm_idle(&idle);
     }
 }
@@ -215,9 +219,14 @@ void ls_control_set_run_in(struct ls_control *ctl, int peer, const uint8_t run_i
 
 /* --- signs of life ------------------------------------------------------------------------ */
 
+static uint64_t beat_us(const struct ls_control *ctl)
+{
+    return ctl->silence_us / 4 < BEAT_US ? ctl->silence_us / 4 : BEAT_US;
+}
+
 void ls_control_start_beats(struct ls_control *ctl, uint64_t now_us)
 {
-    ctl->next_beat_us = now_us + BEAT_US;
+    ctl->next_beat_us = now_us + beat_us(ctl);
     for (int r = 0; r < ctl->n_ranks; r++)
         ctl->heard_us[r] = now_us;
 }
@@ -226,7 +235,7 @@ ls_status ls_control_beat(struct ls_control *ctl, uint64_t now_us, struct ls_err
 {
     if (now_us < ctl->next_beat_us)
         return LS_OK;
-    ctl->next_beat_us = now_us + BEAT_US;
+    ctl->next_beat_us = now_us + beat_us(ctl);
     for (int r = 0; r < ctl->n_ranks; r++) {
         if (!is_peer(ctl, r))
             continue;
@@ -246,13 +255,13 @@ ls_status ls_control_beat(struct ls_control *ctl, uint64_t now_us, struct ls_err
 ls_status ls_control_check_alive(const struct ls_control *ctl, uint64_t now_us,
                                  struct ls_err *err)
 {
+    char name[LS_RANK_NAME];
     for (int r = 0; r < ctl->n_ranks; r++) {
         if (!is_peer(ctl, r) || now_us < ctl->heard_us[r] ||
             now_us - ctl->heard_us[r] < ctl->silence_us)
             continue;
-        return ls_fail(err, LS_E_LINK,
-                       "rank %d on %s: no sign of life for %" PRIu64 " s while running", r,
-                       host_of(ctl, r), ctl->silence_us / 1000000);
+        return ls_fail(err, LS_E_LINK, "%s: no sign of life for %" PRIu64 " s while running",
+                       ls_control_name(ctl, r, name), ctl->silence_us / 1000000);
     }
     return LS_OK;
 }

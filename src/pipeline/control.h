@@ -21,6 +21,8 @@ enum ls_plan_phase {
     LS_PHASE_BEAT, /* a sign of life of rank 0 while it runs; no vote */
 };
 
+enum { LS_RANK_NAME = LS_MAX_HOST + 32 };
+
 /* Frame ids on STATS frames. */
 enum { LS_STATS_BEAT, LS_STATS_FINAL };
 
@@ -45,6 +47,9 @@ struct ls_message {
 
 ls_status ls_control_create(struct ls_control **out, struct ls_comm *comm, struct ls_err *err);
 void ls_control_destroy(struct ls_control *ctl); /* takes NULL; the links stay with the comm */
+
+/* "rank 3 on node7", or "rank 3" while its host is unknown. Returns text. */
+const char *ls_control_name(const struct ls_control *ctl, int peer, char text[LS_RANK_NAME]);
 
 /* Sends n bytes of body, waiting at most 10 s for a free buffer. */
 ls_status ls_control_send(struct ls_control *ctl, int peer, enum ls_kind kind, uint64_t id,
@@ -74,7 +79,8 @@ void ls_control_stop_all(struct ls_control *ctl, ls_status status, const char *t
 void ls_control_set_run_out(struct ls_control *ctl, int peer, const uint8_t run_id[LS_RUN_ID]);
 void ls_control_set_run_in(struct ls_control *ctl, int peer, const uint8_t run_id[LS_RUN_ID]);
 
-/* While running: lets the peers know that this rank is alive, every 2 s. Cheap; never waits. */
+/* While running: lets the peers know that this rank is alive, every 2 s or oftener.
+ * Cheap; never waits. */
 ls_status ls_control_beat(struct ls_control *ctl, uint64_t now_us, struct ls_err *err);
 /* LS_E_LINK when a peer has been silent for too long. */
 ls_status ls_control_check_alive(const struct ls_control *ctl, uint64_t now_us,

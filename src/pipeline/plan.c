@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -23,7 +24,19 @@ enum {
     KV_SHARE_PERCENT = 80,  /* of the memory that weights and scratch leave */
 };
 
-static const double GIB = 1024.0 * 1024 * 1024;
+enum { SIZE_TEXT = 32 };
+
+/* "1.50 GiB", for messages. Returns text. */
+static const char *size_text(uint64_t bytes, char text[SIZE_TEXT])
+{
+    static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
+    double value = (double)bytes;
+    int unit = 0;
+    for (; value >= 1024 && unit < 4; unit++)
+        value /= 1024;
+    snprintf(text, SIZE_TEXT, "%.*f %s", unit ? 2 : 0, value, units[unit]);
+    return text;
+}
 
 int ls_plan_all_window(const struct ls_arch *arch)
 {
@@ -135,14 +148,13 @@ static uint64_t block_bytes(const struct ls_arch *arch, const struct ls_stage_pl
 static ls_status too_little(const struct ls_rank_report *report, int rank,
                             const struct ls_stage_plan *sp, struct ls_err *err)
 {
-    return ls_fail(
-        err, LS_E_MEMORY,
-        "rank %d on %s: layers %d-%d need %.2f GiB of weights and %.2f GiB of "
-        "scratch, %.2f GiB are available; use more ranks on more hosts, or a smaller "
-        "budget",
-        rank, report->host, sp->first_layer, sp->last_layer - 1,
-        (double)sp->weights_bytes / GIB, (double)sp->scratch_bytes / GIB,
-        (double)report->memory_bytes / GIB);
+    char weights[SIZE_TEXT], scratch[SIZE_TEXT], room[SIZE_TEXT];
+    return ls_fail(err, LS_E_MEMORY,
+                   "rank %d on %s: layers %d-%d need %s of weights and %s of scratch, %s are "
+                   "available; use more ranks on more hosts, or a smaller budget",
+                   rank, report->host, sp->first_layer, sp->last_layer - 1,
+                   size_text(sp->weights_bytes, weights), size_text(sp->scratch_bytes, scratch),
+                   size_text(report->memory_bytes, room));
 }
 
 /* Blocks of this stage's layers that its memory, or the user, allows. */
@@ -172,15 +184,20 @@ static ls_status check_one_context(const struct ls_plan *plan, const struct ls_a
         ls_scheduler_worst_blocks(plan, ls_plan_all_window(arch), plan->limits.context);
     if (blocks >= worst)
         return LS_OK;
-    double per_block = (double)block_bytes(arch, &plan->stages[rank]);
-    return ls_fail(err, LS_E_MEMORY,
-                   "rank %d on %s: the cache of one sequence of %u tokens needs %.3f GiB, %s "
-                   "%.3f GiB; set context to at most %" PRIu64 "%s",
-                   rank, report->host, plan->limits.context, worst * per_block / GIB,
-                   wish->kv_bytes ? "kv-memory allows" : "memory leaves",
-                   (double)blocks * per_block / GIB, blocks * LS_KV_BLOCK,
-                   wish->kv_bytes ? ", or raise kv-memory"
-                                  : ", or use more ranks on more hosts");
+    uint64_t per_block = block_bytes(arch, &plan->stages[rank]);
+    char need[SIZE_TEXT], room[SIZE_TEXT], advice[64 + SIZE_TEXT];
+    size_text(worst * per_block, need);
+    if (wish->kv_bytes)
+        snprintf(advice, sizeof advice, "raise kv-memory to at least %s", need);
+    else
+        snprintf(advice, sizeof advice, "use more ranks on more hosts");
+    return ls_fail(
+        err, LS_E_MEMORY,
+        "rank %d on %s: the cache of one sequence of %u tokens needs %s, %s %s; %s, or "
+        "lower context (%" PRIu64 " would fit)",
+        rank, report->host, plan->limits.context, need,
+        wish->kv_bytes ? "kv-memory allows" : "memory leaves",
+        size_text(blocks * per_block, room), advice, blocks * LS_KV_BLOCK);
 }
 
 /* Scratch depends on the number of slots, which the cache may still lower: an upper bound. */
@@ -203,12 +220,14 @@ static ls_status check_explicit_kv(const struct ls_plan *plan,
     uint64_t need = sp->weights_bytes + sp->scratch_bytes + sp->kv_bytes;
     if (!report->memory_bytes || need <= report->memory_bytes)
         return LS_OK;
-    return ls_fail(err, LS_E_MEMORY,
-                   "rank %d on %s: %.2f GiB of weights, %.2f GiB of scratch and %.2f GiB of "
-                   "cache do not fit into the %.2f GiB available; lower kv-memory",
-                   rank, report->host, (double)sp->weights_bytes / GIB,
-                   (double)sp->scratch_bytes / GIB, (double)sp->kv_bytes / GIB,
-                   (double)report->memory_bytes / GIB);
+    char text[4][SIZE_TEXT];
+    return ls_fail(
+        err, LS_E_MEMORY,
+        "rank %d on %s: %s of weights, %s of scratch and %s of cache do not fit into the "
+        "%s available; lower kv-memory",
+        rank, report->host, size_text(sp->weights_bytes, text[0]),
+        size_text(sp->scratch_bytes, text[1]), size_text(sp->kv_bytes, text[2]),
+        size_text(report->memory_bytes, text[3]));
 }
 
 static ls_status size_cache(struct ls_plan *plan, const struct ls_arch *arch,
@@ -341,13 +360,12 @@ static ls_status check_frames(const struct ls_plan *plan, const struct ls_arch *
     for (int i = 1; i < plan->n_stages; i++)
         largest = ls_max_u64(
             largest, ls_plan_step_payload(plan, arch, plan->stages[i].first_layer) + around);
+    char size[SIZE_TEXT];
     if (largest <= INT_MAX)
         return LS_OK;
-    return ls_fail(
-        err, LS_E_REFUSED,
-        "a step of %d tokens makes frames of %.2f GiB, one message holds 2 GiB; lower "
-        "budget",
-        plan->budget, (double)largest / GIB);
+    return ls_fail(err, LS_E_REFUSED,
+                   "a step of %d tokens makes messages of %s, one may hold 2 GiB; lower budget",
+                   plan->budget, size_text(largest, size));
 }
 
 ls_status ls_plan_check(const struct ls_plan *plan, const struct ls_arch *arch, int n_ranks,

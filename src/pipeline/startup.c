@@ -135,6 +135,7 @@ static ls_status take_vote(struct ls_session *s, int rank, const struct ls_messa
                            struct ls_err *err)
 {
     struct ls_rank_view vote;
+    char name[LS_RANK_NAME];
     ls_status st = LS_OK;
     if (m->id != (uint64_t)phase)
         st = ls_fail(err, LS_E_SHAPE, "vote %" PRIu64 ", expected %d", m->id, (int)phase);
@@ -147,7 +148,7 @@ static ls_status take_vote(struct ls_session *s, int rank, const struct ls_messa
     if (!st && vote.status)
         st = ls_fail(err, vote.status, "%s", vote.text);
     if (st)
-        ls_fail_prefix(err, "rank %d on %s", rank, s->control->hosts[rank]);
+        ls_fail_prefix(err, "%s", ls_control_name(s->control, rank, name));
     return st;
 }
 
@@ -174,12 +175,12 @@ static ls_status too_late(const struct ls_session *s, enum ls_plan_phase phase,
 {
     static const char *const whats[] = { "report", "vote on the plan",
                                          "word that it has loaded" };
+    char name[LS_RANK_NAME];
     int rank = 1;
     while (rank < s->n_ranks - 1 && views[rank].voted == (int)phase + 1)
         rank++;
-    return ls_fail(err, LS_E_LINK, "rank %d on %s: no %s within the deadline", rank,
-                   s->control->hosts[rank][0] ? s->control->hosts[rank] : "an unknown host",
-                   whats[phase]);
+    return ls_fail(err, LS_E_LINK, "%s: no %s within the deadline",
+                   ls_control_name(s->control, rank, name), whats[phase]);
 }
 
 /* Waits for the votes of all other ranks; the first refusal ends the wait. */

@@ -103,10 +103,11 @@ static ls_status run_step(struct ls_worker *w, struct ls_step *step, const void 
                                         : run_and_send(w, step, hidden_in, err);
     if (!st && ls_worker_is_last(w))
         st = send_logits(w, step, err);
-    if (w->next_id == 0)
+    if (st)
+        return st;
+    if (w->next_id++ == 0)
         w->allocs_after_first = ls_alloc_count();
-    w->next_id++;
-    return st;
+    return LS_OK;
 }
 
 /* Opens an arrived STEP frame into w->step; *hidden points into it. */
