@@ -253,6 +253,54 @@ static void prove_again(const struct ls_secret *secret, unsigned char *hello)
     crypto_generichash(hello + 64, 32, message, sizeof message, key, 32);
 }
 
+static void derive(unsigned char out[32], const unsigned char key[32], const char *label,
+                   const unsigned char *parts, size_t n)
+{
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, key, 32, 32);
+    crypto_generichash_update(&state, (const unsigned char *)label, strlen(label));
+    crypto_generichash_update(&state, parts, n);
+    crypto_generichash_final(&state, out, 32);
+}
+
+/* Rank 5 by hand: its own key pair and hello, and the keys as the header describes them. */
+static void the_key_schedule_is_what_the_header_says(void **state)
+{
+    (void)state;
+    struct both x;
+    unsigned char public_key[32], private_key[32], hellos[2 * LS_HELLO_BYTES];
+    unsigned char receiving[32], sending[32], transcript[32], key[32];
+    unsigned char parts[32 + 12] = { 0 }, *hello = hellos + LS_HELLO_BYTES;
+    begin(&x);
+    crypto_kx_keypair(public_key, private_key);
+    memcpy(hellos, ls_exchange_hello(x.a), LS_HELLO_BYTES);
+    memcpy(hello, ls_exchange_hello(x.b), LS_HELLO_BYTES);
+    memcpy(hello + 32, public_key, 32);
+    prove_again(x.secret, hello);
+    assert_int_equal(ls_exchange_finish(x.a, hello, LS_HELLO_BYTES, &err), LS_OK);
+    assert_int_equal(
+        crypto_kx_server_session_keys(receiving, sending, public_key, private_key, hellos + 32),
+        0);
+    derive(transcript, ls_secret_bytes(x.secret), "lockstep transcript", hellos, sizeof hellos);
+    memcpy(parts, receiving, 32);
+    parts[32] = 2, parts[36] = 5, parts[40] = 3;
+    derive(key, transcript, "lockstep link", parts, sizeof parts);
+
+    struct ls_seal *theirs, *ours;
+    unsigned char a[FRAME] = { 0 }, b[FRAME] = { 0 };
+    struct ls_frame frame = { .kind = LS_KIND_PLAN, .payload_bytes = PAYLOAD };
+    struct ls_frame_link link = { .source = 2, .destination = 5, .max_frame_bytes = FRAME };
+    struct ls_frame_link same = link;
+    assert_int_equal(ls_exchange_seal(x.a, &theirs, 3, true, &err), LS_OK);
+    assert_int_equal(ls_seal_create(&ours, x.low.level, x.low.suite, key, &err), LS_OK);
+    ls_seal_apply(theirs, a, &frame, &link);
+    ls_seal_apply(ours, b, &frame, &same);
+    assert_memory_equal(a, b, FRAME);
+    ls_seal_destroy(theirs);
+    ls_seal_destroy(ours);
+    end(&x);
+}
+
 static void authentic_hellos_that_are_wrong_have_their_status(void **state)
 {
     (void)state;
@@ -319,6 +367,7 @@ int main(void)
         cmocka_unit_test(a_restart_under_the_same_secret_has_other_keys),
         cmocka_unit_test(every_flipped_bit_of_a_hello_is_refused),
         cmocka_unit_test(hellos_of_others_are_refused),
+        cmocka_unit_test(the_key_schedule_is_what_the_header_says),
         cmocka_unit_test(authentic_hellos_that_are_wrong_have_their_status),
         cmocka_unit_test(keys_are_made_for_two_ranks_only),
         cmocka_unit_test(run_ids_differ),

@@ -149,13 +149,20 @@ static void every_size_makes_the_trip(void **state)
     with_each_suite(all_sizes_of);
 }
 
-/* The layout in words of the wire's rule, by the library's combined function. */
+/* The layout in words of the wire's rule, by the library's combined function: the second frame
+ * of a link whose epochs are one frame long. */
 static void by_hand(struct ends *e)
 {
-    unsigned char want[MAX_FRAME], clear[PAYLOAD], nonce[12] = { 0 };
+    unsigned char want[MAX_FRAME], clear[PAYLOAD], nonce[12] = { 1, 0, 0, 0 };
+    unsigned char second_key[LS_KEY_BYTES];
     unsigned long long n_want;
+    ls_seal_set_epoch_limits(e->sender, 1, 0);
+    apply(e, step_frame());
+    assert_int_equal(e->sending.epoch, 0);
     e->sending.next_sequence = 0x0102030405060708u;
     apply(e, step_frame());
+    crypto_generichash(second_key, sizeof second_key,
+                       (const unsigned char *)"lockstep next epoch", 19, e->key, sizeof e->key);
     for (int i = 0; i < PAYLOAD; i++)
         clear[i] = clear_byte((uint64_t)i);
     for (int i = 0; i < 8; i++)
@@ -165,10 +172,10 @@ static void by_hand(struct ends *e)
     unsigned long long n_message = sealed ? PAYLOAD : 0;
     if (e->suite == LS_SUITE_AES256GCM)
         crypto_aead_aes256gcm_encrypt(want, &n_want, clear, n_message, e->bytes, n_ad, NULL,
-                                      nonce, e->key);
+                                      nonce, second_key);
     else
         crypto_aead_chacha20poly1305_ietf_encrypt(want, &n_want, clear, n_message, e->bytes,
-                                                  n_ad, NULL, nonce, e->key);
+                                                  n_ad, NULL, nonce, second_key);
     assert_int_equal(n_want, n_message + LS_FRAME_TAG);
     assert_memory_equal(e->bytes + n_ad, want, n_want);
 }
@@ -304,6 +311,7 @@ static void hostile_headers(struct ends *e)
         { "flags", 7, 1, 0x82, LS_E_VERSION },
         { "other level", 7, 1, 0xff, LS_E_VERSION },
         { "sequence", 32, 8, 1, LS_E_SEQUENCE },
+        { "epoch", 104, 4, 7, LS_E_SEQUENCE },
         { "dtype", 64, 1, 2, LS_E_SHAPE },
         { "ndim 5", 65, 1, 5, LS_E_SHAPE },
         { "reserved", 66, 2, 1, LS_E_VERSION },
@@ -327,10 +335,19 @@ static void hostile_headers(struct ends *e)
     }
 }
 
+static void hostile_level(struct ends *e)
+{
+    apply(e, step_frame());
+    e->bytes[7] ^= LS_FLAG_SEALED;
+    seal_by_hand(e);
+    assert_opens_as(e, &step, LS_E_VERSION, "the other level's flag");
+}
+
 static void authentic_but_wrong_has_its_own_status(void **state)
 {
     (void)state;
     with_each_suite(hostile_headers);
+    with_each_suite(hostile_level);
 }
 
 static void rekey_by_frames(struct ends *e)
