@@ -15,7 +15,6 @@ static void free_scratch(struct ls_scratch *s)
     ls_pre_work_finish(&s->pre);
     ls_bpe_work_finish(&s->bpe);
     ls_ids_finish(&s->ids);
-    ls_ids_finish(&s->ids_work);
     ls_free(s);
 }
 
@@ -134,12 +133,13 @@ static ls_status check_text(const uint8_t *text, size_t n, struct ls_err *err)
 }
 
 /* The first token of the template once more, when the negative control asks for it. */
-static ls_status double_first(struct ls_scratch *w, bool add_special, struct ls_ids *out,
-                              struct ls_err *err)
+static ls_status double_first(const struct ls_tokenizer *tok, bool add_special,
+                              struct ls_ids *out, struct ls_err *err)
 {
-    if (!LS_MUTANT(BOS_DOUBLED) || !add_special || !w->ids.n)
+    const struct ls_ids *items = &tok->post.items;
+    if (!LS_MUTANT(BOS_DOUBLED) || !add_special || !items->n || items->data[0] == LS_POST_TEXT)
         return LS_OK;
-    return ls_ids_push(out, w->ids.data[0], err);
+    return ls_ids_push(out, items->data[0], err);
 }
 
 ls_status ls_tokenizer_encode(const struct ls_tokenizer *tok, const char *text, size_t n,
@@ -158,11 +158,9 @@ ls_status ls_tokenizer_encode(const struct ls_tokenizer *tok, const char *text, 
     if (!st)
         st = encode_pieces(tok, w, err);
     if (!st)
-        st = ls_postprocess_apply(&tok->post, add_special, &w->ids, &w->ids_work, err);
+        st = double_first(tok, add_special, out, err);
     if (!st)
-        st = double_first(w, add_special, out, err);
-    if (!st)
-        st = ls_ids_append(out, w->ids.data, w->ids.n, err);
+        st = ls_postprocess_apply(&tok->post, add_special, &w->ids, out, err);
     if (st)
         out->n = before;
     ls_scratch_give(tok, w);

@@ -26,7 +26,6 @@ struct ls_scratch {
     struct ls_pre_work pre;
     struct ls_bpe_work bpe;
     struct ls_ids ids;
-    struct ls_ids ids_work;
 };
 
 enum { LS_POOL_MOST = 64 }; /* idle scratches kept; further ones are freed */

@@ -10,6 +10,7 @@ enum { MAX_GROUPS = 64 };
 struct group {
     size_t out_at; /* where its '(' stands in the output */
     int extra;     /* "(?flags:" opened inside it, to be closed with it */
+    bool extended; /* the last of them lets white space and comments be skipped */
 };
 
 struct state {
@@ -151,10 +152,13 @@ static ls_status flags(struct state *st)
     text[k++] = ':';
     st->rx.at++;
     ls_status s = LS_OK;
-    if (c == ')')
+    if (c == ')') {
+        const char *minus = strchr(text, '-'), *x = strchr(text, 'x');
         st->groups[st->depth].extra++;
-    else
+        st->groups[st->depth].extended = x && (!minus || x < minus);
+    } else {
         s = push_group(st);
+    }
     return s ? s : put(st, text);
 }
 
@@ -197,7 +201,7 @@ static ls_status close_extra(struct state *st)
 {
     ls_status s = LS_OK;
     for (int i = 0; !s && i < st->groups[st->depth].extra; i++)
-        s = put(st, ")");
+        s = put(st, st->groups[st->depth].extended ? "\n)" : ")"); /* ends a comment */
     return s;
 }
 

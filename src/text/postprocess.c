@@ -1,19 +1,15 @@
 #include "text/postprocess.h"
 
-#include "base/alloc.h"
 #include "text/vocab.h"
 
 #include <string.h>
 
+/* The one template, still empty. */
 static ls_status new_template(struct ls_postprocess *p, struct ls_ids **out, struct ls_err *err)
 {
-    void *data = p->templates;
-    ls_status s = ls_grow(&data, p->n, &p->cap, p->n + 1, sizeof *p->templates, err);
-    p->templates = data;
-    if (s)
-        return s;
-    *out = &p->templates[p->n++];
-    **out = (struct ls_ids){ 0 };
+    if (p->items.n)
+        return ls_fail(err, LS_E_FORMAT, "tokenizer: post_processor: more than one template");
+    *out = &p->items;
     return LS_OK;
 }
 
@@ -155,10 +151,10 @@ ls_status ls_postprocess_load(struct ls_postprocess *out, const json_t *in, stru
 ls_status ls_postprocess_set(struct ls_postprocess *out, int32_t bos, int32_t eos,
                              struct ls_err *err)
 {
-    struct ls_ids *t;
-    ls_postprocess_finish(out);
-    ls_status s = new_template(out, &t, err);
-    if (!s && bos >= 0)
+    struct ls_ids *t = &out->items;
+    ls_status s = LS_OK;
+    t->n = 0;
+    if (bos >= 0)
         s = ls_ids_push(t, bos, err);
     if (!s)
         s = ls_ids_push(t, LS_POST_TEXT, err);
@@ -169,30 +165,17 @@ ls_status ls_postprocess_set(struct ls_postprocess *out, int32_t bos, int32_t eo
 
 void ls_postprocess_finish(struct ls_postprocess *p)
 {
-    for (size_t i = 0; i < p->n; i++)
-        ls_ids_finish(&p->templates[i]);
-    ls_free(p->templates);
-    *p = (struct ls_postprocess){ 0 };
+    ls_ids_finish(&p->items);
 }
 
 ls_status ls_postprocess_apply(const struct ls_postprocess *p, bool add_special,
-                               struct ls_ids *ids, struct ls_ids *work, struct ls_err *err)
+                               const struct ls_ids *ids, struct ls_ids *out, struct ls_err *err)
 {
-    for (size_t i = 0; i < p->n; i++) {
-        const struct ls_ids *t = &p->templates[i];
-        ls_status s = LS_OK;
-        work->n = 0;
-        for (size_t k = 0; !s && k < t->n; k++) {
-            if (t->data[k] == LS_POST_TEXT)
-                s = ls_ids_append(work, ids->data, ids->n, err);
-            else if (add_special)
-                s = ls_ids_push(work, t->data[k], err);
-        }
-        if (s)
-            return s;
-        struct ls_ids swap = *ids;
-        *ids = *work;
-        *work = swap;
-    }
-    return LS_OK;
+    ls_status s = LS_OK;
+    if (!p->items.n || !add_special)
+        return ls_ids_append(out, ids->data, ids->n, err);
+    for (size_t k = 0; !s && k < p->items.n; k++)
+        s = p->items.data[k] == LS_POST_TEXT ? ls_ids_append(out, ids->data, ids->n, err)
+                                             : ls_ids_push(out, p->items.data[k], err);
+    return s;
 }

@@ -2,7 +2,8 @@
  *
  * Layer: text, private to it. Local. Immutable after loading. Knows TemplateProcessing (its
  * single form), BertProcessing, RobertaProcessing, ByteLevel (which changes no ids) and
- * Sequence; any other kind is refused by name. */
+ * Sequence; any other kind is refused by name, and so is a second template, which the
+ * reference would apply to the parts of the first. */
 #ifndef LS_TEXT_POSTPROCESS_H
 #define LS_TEXT_POSTPROCESS_H
 
@@ -12,9 +13,7 @@
 enum { LS_POST_TEXT = -1 }; /* stands for the ids that come in */
 
 struct ls_postprocess {
-    struct ls_ids *templates; /* owned; each a list of ids and LS_POST_TEXT, applied in order */
-    size_t n;
-    size_t cap;
+    struct ls_ids items; /* ids, and LS_POST_TEXT exactly once; empty: the text alone */
 };
 
 /* in: the "post_processor" value or NULL. *out must be zeroed; finish it also after a
@@ -25,9 +24,10 @@ ls_status ls_postprocess_set(struct ls_postprocess *out, int32_t bos, int32_t eo
                              struct ls_err *err);
 void ls_postprocess_finish(struct ls_postprocess *p);
 
-/* Rewrites *ids, with *work to work in. add_special: without it the templates put only the
- * text. */
+/* Appends the ids of a text to *out, with what belongs around them. add_special: without it
+ * only the text. */
 ls_status ls_postprocess_apply(const struct ls_postprocess *p, bool add_special,
-                               struct ls_ids *ids, struct ls_ids *work, struct ls_err *err);
+                               const struct ls_ids *ids, struct ls_ids *out,
+                               struct ls_err *err);
 
 #endif

@@ -4,16 +4,14 @@
 #include "text/parts.h"
 
 /* Every id that the post-processor puts must be one that the model can be asked for. */
-static ls_status check_templates(const struct ls_tokenizer *tok, struct ls_err *err)
+static ls_status check_template(const struct ls_tokenizer *tok, struct ls_err *err)
 {
-    for (size_t i = 0; i < tok->post.n; i++) {
-        const struct ls_ids *t = &tok->post.templates[i];
-        for (size_t k = 0; k < t->n; k++)
-            if (t->data[k] != LS_POST_TEXT && !ls_tokenizer_has_id(tok, t->data[k]))
-                return ls_fail(err, LS_E_FORMAT,
-                               "tokenizer: post_processor puts id %d, which has no token",
-                               t->data[k]);
-    }
+    const struct ls_ids *items = &tok->post.items;
+    for (size_t k = 0; k < items->n; k++)
+        if (items->data[k] != LS_POST_TEXT && !ls_tokenizer_has_id(tok, items->data[k]))
+            return ls_fail(err, LS_E_FORMAT,
+                           "tokenizer: post_processor puts id %d, which has no token",
+                           items->data[k]);
     return LS_OK;
 }
 
@@ -38,7 +36,7 @@ static ls_status load(struct ls_tokenizer *tok, const json_t *root, const json_t
         s = ls_added_seal(&tok->added, &tok->model, &tok->normalizer, err);
     if (!s)
         s = ls_config_template(tok, config, err);
-    return s ? s : check_templates(tok, err);
+    return s ? s : check_template(tok, err);
 }
 
 ls_status ls_tokenizer_create(struct ls_tokenizer **out, const char *json, size_t n,
