@@ -65,8 +65,9 @@ size_t ls_kv_v_bytes(enum ls_fmt d, int v_dim);
 
 enum ls_act { LS_ACT_SILU, LS_ACT_GELU_TANH };
 enum ls_norm_weight {
-    LS_NORM_W,         /* D(D(x r) w), Llama's kind */
-    LS_NORM_ONE_PLUS_W /* D((x r) (1 + w)), Gemma's kind */
+    LS_NORM_W,          /* D(D(x r) w), Llama's kind */
+    LS_NORM_ONE_PLUS_W, /* D((x r) (1 + w)), Gemma 1 to 3 */
+    LS_NORM_W_ONCE      /* D((x r) w), Gemma 4, GPT-OSS */
 };
 enum ls_rope_pairs {
     LS_ROPE_HALVES,    /* pairs (i, i + n_pairs) */
@@ -135,6 +136,16 @@ struct ls_kernels {
                      int k_dim, int v_dim, enum ls_fmt d);
     /* scratch: ls_attn_scratch_floats(...) floats, 64-byte aligned. */
     void (*attention)(const struct ls_attn *a, float *scratch);
+
+    /* Mixtures of experts. acc = fma(w, y, acc), binary32: one expert's weighted output. */
+    void (*accumulate)(float *acc, const float *y, float w, int n);
+    /* g = min(gate, limit), u = up clamped to +-limit; y = D((u + 1) * (g * sigmoid(g *
+     * alpha))). y may be gate or up. */
+    void (*gated_clamped)(float *y, const float *gate, const float *up, int n, float alpha,
+                          float limit, enum ls_fmt d);
+    /* y = exp(x - max), for a max that no x is above, or NaN; binary32. y may be x. */
+    void (*exp_below)(float *y, const float *x, float max, int n);
+    void (*sigmoid)(float *y, const float *x, int n); /* binary32; y may be x */
 
     /* m = the order-free maximum of x[n] (NaN if any is NaN), in *max; returns the sum over
      * exp(x - m) in sixteen double lanes by index, combined at distance 8, 4, 2, 1. */

@@ -172,7 +172,7 @@ void ls_sincos64(float angle, double *sin_out, double *cos_out)
 {
     uint32_t u;
     memcpy(&u, &angle, sizeof u);
-    double a = (u & 0x7f800000u) ? (double)angle : (u >> 31 ? -0.0 : 0.0);
+    double a = (u & 0x7f800000u) ? (double)angle : 0.0; /* a denormal may be flushed or not */
     double n = fma64(a, 0x1.45f306dc9c883p-1, MAGIC) - MAGIC;
     double r = fma64(-n, PI_2_A, a); /* exact: both are multiples of 2^-52, the result < 1 */
     struct pair rest = two_sum(r, -(n * PI_2_B));

@@ -7,6 +7,7 @@
 #include "kernels/wide/matmul.h"
 
 #include "kernels/wide/attention.h"
+#include "kernels/wide/experts.h"
 #include "kernels/wide/rows.h"
 
 #define LANES_TABLE ls_kernels_avx2

@@ -18,4 +18,10 @@ void ls_ref_attention(const struct ls_attn *a, float *scratch);
 void ls_ref_kv_store(void *k_block, void *v_block, const float *k, const float *v, int slot,
                      int k_dim, int v_dim, enum ls_fmt d);
 
+void ls_ref_accumulate(float *acc, const float *y, float w, int n);
+void ls_ref_gated_clamped(float *y, const float *gate, const float *up, int n, float alpha,
+                          float limit, enum ls_fmt d);
+void ls_ref_exp_below(float *y, const float *x, float max, int n);
+void ls_ref_sigmoid(float *y, const float *x, int n);
+
 #endif

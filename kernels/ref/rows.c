@@ -65,6 +65,8 @@ static void rmsnorm(float *y, const float *x, const float *w, int n, float eps,
         float v = x[i] * r;
         if (w && kind == LS_NORM_W)
             v = rounded(v, d) * w[i];
+        else if (w && kind == LS_NORM_W_ONCE)
+            v = v * w[i];
         else if (w)
             v = v * (1.0f + w[i]);
         y[i] = rounded(v, d);
@@ -162,6 +164,10 @@ const struct ls_kernels ls_kernels_ref = {
     .narrow = narrow,
     .kv_store = ls_ref_kv_store,
     .attention = ls_ref_attention,
+    .accumulate = ls_ref_accumulate,
+    .gated_clamped = ls_ref_gated_clamped,
+    .exp_below = ls_ref_exp_below,
+    .sigmoid = ls_ref_sigmoid,
     .sum_exp = sum_exp,
     .canonical_nan = canonical_nan,
 };

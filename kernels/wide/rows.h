@@ -64,6 +64,8 @@ static void rmsnorm(float *y, const float *x, const float *w, int n, float eps,
         struct v16 v = v_mul(v_get(x + i, n - i), r);
         if (w && kind == LS_NORM_W)
             v = v_mul(v_round(v, d), v_get(w + i, n - i));
+        else if (w && kind == LS_NORM_W_ONCE)
+            v = v_mul(v, v_get(w + i, n - i));
         else if (w)
             v = v_mul(v, v_add(one, v_get(w + i, n - i)));
         v_put(y + i, v_round(v, d), n - i);

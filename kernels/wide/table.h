@@ -77,6 +77,10 @@ const struct ls_kernels LANES_TABLE = {
     .narrow = narrow,
     .kv_store = kv_store,
     .attention = attention,
+    .accumulate = accumulate,
+    .gated_clamped = gated_clamped,
+    .exp_below = exp_below,
+    .sigmoid = sigmoid,
     .sum_exp = sum_exp,
     .canonical_nan = canonical_nan,
 };
