@@ -44,6 +44,35 @@ struct change {
     const char *says; /* in the message; or, on success, the layers' text ("" for any) */
 };
 
+/* Both levels of a nested config speak of the tie. */
+static void nested_ties(void **state)
+{
+    (void)state;
+    static const int8_t flags[] = { -1, 0, 1 }; /* absent, false, true */
+    for (int i = 0; i < 9; i++) {
+        const int outer = flags[i / 3], inner = flags[i % 3];
+        struct loaded l = { .arena = { 0 } };
+        json_t *config = fixture_config("gemma3-mm");
+        if (outer >= 0)
+            json_object_set_new(config, "tie_word_embeddings", json_boolean(outer));
+        if (inner >= 0)
+            json_object_set_new(json_object_get(config, "text_config"), "tie_word_embeddings",
+                                json_boolean(inner));
+        char *text = json_dumps(config, 0);
+        ls_status s = ls_arch_parse(&l.arch, text, strlen(text), NULL, 0,
+                                    &(struct ls_arch_wish){ 0 }, &l.arena, &l.err);
+        if (outer >= 0 && inner >= 0 && outer != inner) {
+            rig_expect(s, &l.err, LS_E_REFUSED, "tie_word_embeddings", "contradicts", NULL);
+        } else {
+            assert_int_equal(s, LS_OK);
+            assert_int_equal(l.arch.tied, outer >= 0 ? outer : inner >= 0 ? inner : 1);
+        }
+        free(text);
+        json_decref(config);
+        ls_arena_finish(&l.arena);
+    }
+}
+
 static ls_status parse_changed(const struct change *c, struct loaded *l)
 {
     json_t *config = fixture_config(c->fixture), *at = config;
@@ -155,6 +184,7 @@ static const struct change refusals[] = {
     { "gemma3-mm", "text_config.rope_parameters", "{\"global\":{}}", R,
       "rope_parameters.global" },
     { "gemma3-mm", "text_config.rope_theta", "5", R, "rope_theta = 5: contradicts" },
+    { "gemma3-mm", "text_config", "7", R, "model_type = \"gemma3\"" },
     { "smollm3", "no_rope_layers", "[1,1,1,0]", F, "no_rope_layers" },
     { "smollm3", "no_rope_layers", "[1,1,1,0,2]", F, "entry 4" },
     { "smollm3", "no_rope_layers", "[1,1,1,0,true]", F, "entry 4" },
@@ -332,9 +362,8 @@ static void smollm3_windows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(changes_refused),
-        cmocka_unit_test(changes_accepted),
-        cmocka_unit_test(absent_keys),
+        cmocka_unit_test(changes_refused), cmocka_unit_test(changes_accepted),
+        cmocka_unit_test(absent_keys),     cmocka_unit_test(nested_ties),
         cmocka_unit_test(smollm3_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

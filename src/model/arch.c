@@ -184,6 +184,14 @@ static ls_status load_object(json_t **out, const char *text, size_t n, const cha
     return LS_OK;
 }
 
+/* The head belongs to the outer model, the flag often stands in the text config: both must
+ * agree. */
+static void check_ties(const struct ls_arch *arch, struct ls_config *outer)
+{
+    if (arch->nested && ls_config_bool(outer, "tie_word_embeddings", arch->tied) != arch->tied)
+        ls_config_fail(outer, LS_E_REFUSED, "tie_word_embeddings", "contradicts text_config");
+}
+
 /* bos and eos: generation_config.json, then the text config, then the object around it. */
 static ls_status read_all_ends(struct ls_arch *arch, const json_t *generation,
                                struct ls_config *text, struct ls_config *outer)
@@ -226,6 +234,8 @@ static ls_status parse_objects(struct ls_arch *arch, const json_t *config,
         s = arch->fam->parse(arch, &text, arena, err);
     if (!s)
         s = read_all_ends(arch, generation, &text, &outer);
+    if (!s)
+        check_ties(arch, &outer);
     if (!s)
         check_arithmetic_keys(&text, &text, arch->family);
     if (!s && arch->nested)
