@@ -1,0 +1,40 @@
+#include "app/app.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int ls_app_fail(const struct ls_app *app, enum ls_exit code, const struct ls_err *err)
+{
+    ls_app_warn(app, "%s", err->text);
+    return code;
+}
+
+void ls_app_warn(const struct ls_app *app, const char *fmt, ...)
+{
+    char text[LS_ERR_TEXT];
+    va_list ap;
+    if (app->rank != 0)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "lockstep: %s\n", text);
+}
+
+enum ls_exit ls_app_code_before_start(ls_status status)
+{
+    return status == LS_E_USAGE || status == LS_E_IO ? LS_EXIT_USAGE : LS_EXIT_REFUSED;
+}
+
+ls_status ls_app_configure(struct ls_app *app, bool *done, struct ls_err *err)
+{
+    struct ls_options *const o = &app->options;
+    const char *const path = ls_options_text(o, LS_OPT_CONFIG);
+    const ls_status s = path ? ls_options_read_file(o, path, err) : LS_OK;
+    *done = !s && ls_options_flag(o, LS_OPT_PRINT_CONFIG);
+    if (*done)
+        ls_options_print(o, stdout);
+    if (!s && o->command == LS_CMD_RUN && ls_options_flag(o, LS_OPT_DRY_RUN))
+        o->command = LS_CMD_PLAN; /* which needs neither input nor output */
+    return s || *done ? s : ls_options_check(o, err);
+}

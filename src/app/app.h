@@ -1,0 +1,52 @@
+/* The program around the modules: one file per command, and what the commands share.
+ *
+ * Layer: app, the top. Only here is anything printed for the user, and only by rank 0; only
+ * here does a status become an exit code. A command gets its words already parsed; every rank
+ * that the launcher started comes here, but only `run` does anything on ranks above 0. */
+#ifndef LS_APP_APP_H
+#define LS_APP_APP_H
+
+#include "app/table.h"
+
+/* Exit codes of rank 0 (docs/formats.md); the other ranks end with 0. */
+enum ls_exit {
+    LS_EXIT_GOOD = 0,
+    LS_EXIT_USAGE = 2,
+    LS_EXIT_REFUSED = 3,
+    LS_EXIT_FAILED = 4,
+    LS_EXIT_DIFFERENT = 10, /* error rows, or compared sets that differ */
+    LS_EXIT_DRAINED = 75,
+};
+
+struct ls_app {
+    struct ls_options options;
+    int rank;     /* of this process, by the launcher's word */
+    bool mpi;     /* a launcher started this process */
+    int launched; /* ranks that the launcher started; 0: none, or unknown */
+};
+
+/* Prints err's line on rank 0 and returns `code`. */
+int ls_app_fail(const struct ls_app *app, enum ls_exit code, const struct ls_err *err);
+/* A line on standard error, on rank 0. */
+void ls_app_warn(const struct ls_app *app, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The code for a failure before start-up: usage and files that cannot be opened are
+ * LS_EXIT_USAGE, everything else is LS_EXIT_REFUSED. */
+enum ls_exit ls_app_code_before_start(ls_status status);
+
+/* Rank 0: reads --config and prints --print-config. *done: there is nothing more to do. */
+ls_status ls_app_configure(struct ls_app *app, bool *done, struct ls_err *err);
+
+int ls_cmd_run(struct ls_app *app);
+int ls_cmd_plan(struct ls_app *app);
+int ls_cmd_inspect(struct ls_app *app);
+int ls_cmd_compare(struct ls_app *app);
+int ls_cmd_show(struct ls_app *app);
+int ls_cmd_selftest(struct ls_app *app);
+int ls_cmd_version(struct ls_app *app);
+
+/* The plan behind `plan` and `run --dry-run`, configured already. */
+int ls_plan_command(struct ls_app *app);
+
+#endif

@@ -1,0 +1,112 @@
+/* plan, and run --dry-run: what every rank would get, from headers alone. */
+#include "app/app.h"
+#include "app/plan_view.h"
+#include "app/wish.h"
+#include "base/alloc.h"
+#include "model/weights.h"
+#include "pipeline/report.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+struct planning {
+    struct ls_run_wish wish;
+    struct ls_arena arena;
+    struct ls_arch arch;
+    struct ls_checkpoint *ckpt;
+    struct ls_plan plan;
+};
+
+static ls_status open_model(struct planning *p, struct ls_err *err)
+{
+    const struct ls_arch_wish arch_wish = { .f32_activations = p->wish.f32_activations,
+                                            .context = p->wish.context };
+    size_t n_ignored;
+    ls_status s = ls_arch_load(&p->arch, p->wish.model, &arch_wish, &p->arena, err);
+    if (!s)
+        s = ls_checkpoint_open(&p->ckpt, p->wish.model, err);
+    return s ? s : ls_weights_check(&p->arch, p->ckpt, &n_ignored, NULL, err);
+}
+
+/* The plan for n ranks that all look like this one and share this machine. */
+static ls_status form(struct planning *p, int n, struct ls_err *err)
+{
+    void *views_memory = NULL, *reports_memory = NULL;
+    char host[LS_MAX_HOST] = "this host";
+    ls_status s =
+        ls_alloc(&views_memory, (uint64_t)n * sizeof(struct ls_rank_view), "rank views", err);
+    if (!s)
+        s = ls_alloc(&reports_memory, (uint64_t)n * sizeof(struct ls_rank_report),
+                     "rank reports", err);
+    if (!s) {
+        struct ls_rank_view *const views = views_memory;
+        gethostname(host, sizeof host - 1);
+        ls_view_look(&views[0], host, p->ckpt, 0);
+        for (int i = 1; i < n; i++)
+            views[i] = views[0];
+        ls_views_share(views, n, reports_memory);
+        s = ls_plan_form(&p->plan, &p->arch, p->ckpt, &p->wish, reports_memory, n, err);
+    }
+    ls_free(views_memory);
+    ls_free(reports_memory);
+    return s;
+}
+
+static ls_status print_json(const struct planning *p, struct ls_err *err)
+{
+    json_t *const json = ls_plan_to_json(&p->plan, &p->arch);
+    if (!json)
+        return ls_fail(err, LS_E_MEMORY, "no memory for the plan's JSON");
+    json_dumpf(json, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(json);
+    return LS_OK;
+}
+
+static int n_ranks(const struct ls_app *app, const struct planning *p)
+{
+    if (p->wish.stages)
+        return p->wish.stages;
+    return app->launched > 0 ? app->launched : 1;
+}
+
+static int plan(struct ls_app *app, struct planning *p)
+{
+    struct ls_err err;
+    ls_status s = ls_wish_of(&p->wish, &app->options, &err);
+    if (s)
+        return ls_app_fail(app, ls_app_code_before_start(s), &err);
+    s = open_model(p, &err);
+    if (!s)
+        s = form(p, n_ranks(app, p), &err);
+    if (!s && ls_options_flag(&app->options, LS_OPT_JSON))
+        s = print_json(p, &err);
+    else if (!s)
+        ls_plan_print(&p->plan, &p->arch, stdout);
+    return s ? ls_app_fail(app, s == LS_E_USAGE ? LS_EXIT_USAGE : LS_EXIT_REFUSED, &err)
+             : LS_EXIT_GOOD;
+}
+
+int ls_plan_command(struct ls_app *app)
+{
+    void *memory = NULL;
+    struct ls_err err;
+    if (ls_alloc(&memory, sizeof(struct planning), "a plan", &err))
+        return ls_app_fail(app, LS_EXIT_REFUSED, &err);
+    struct planning *const p = memory;
+    ls_arena_init(&p->arena);
+    const int code = plan(app, p);
+    ls_checkpoint_close(p->ckpt);
+    ls_arena_finish(&p->arena);
+    ls_free(p);
+    return code;
+}
+
+int ls_cmd_plan(struct ls_app *app)
+{
+    struct ls_err err;
+    bool done;
+    if (ls_app_configure(app, &done, &err))
+        return ls_app_fail(app, LS_EXIT_USAGE, &err);
+    return done ? LS_EXIT_GOOD : ls_plan_command(app);
+}

@@ -1,0 +1,213 @@
+/* run: the main job, on all ranks. */
+#include "app/app.h"
+#include "app/manifest.h"
+#include "app/model_folder.h"
+#include "app/stop.h"
+#include "app/wish.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <stdio.h>
+
+enum { GO = -1 }; /* no exit code yet */
+
+/* Rank 0's side of a run. */
+struct lead {
+    struct ls_app *app;
+    struct ls_comm *comm;
+    struct ls_run_wish wish;
+    char model_name[LS_MAX_PATH];
+    struct ls_tokenizer *tokenizer; /* NULL: the checkpoint has none */
+    struct ls_job *job;
+    struct ls_session *session;
+    struct ls_job_counts counts;
+    char digest[68];
+    uint64_t start_us, ready_us;
+    bool ran; /* the run was begun */
+};
+
+static int fail_before_start(const struct lead *r, ls_status s, const struct ls_err *err)
+{
+    return ls_app_fail(r->app, ls_app_code_before_start(s), err);
+}
+
+/* Everything that can be found wrong without the other ranks. */
+static int prepare(struct lead *r)
+{
+    struct ls_err err;
+    struct ls_job_config config;
+    const struct ls_options *const o = &r->app->options;
+    bool done;
+    ls_status s = ls_app_configure(r->app, &done, &err);
+    if (s)
+        return ls_app_fail(r->app, LS_EXIT_USAGE, &err);
+    if (done)
+        return LS_EXIT_GOOD;
+    if (o->command == LS_CMD_PLAN) /* the file says dry-run */
+        return ls_plan_command(r->app);
+    s = ls_wish_of(&r->wish, o, &err);
+    if (s)
+        return fail_before_start(r, s, &err);
+    ls_model_name(r->model_name, sizeof r->model_name, ls_options_text(o, LS_OPT_MODEL));
+    ls_job_config_of(&config, o, r->model_name);
+    s = ls_job_create(&r->job, &config, &err);
+    if (s)
+        return fail_before_start(r, s, &err);
+    ls_manifest_remove(ls_job_folder(r->job));
+    s = ls_model_tokenizer(&r->tokenizer, r->wish.model, &err);
+    return s ? ls_app_fail(r->app, LS_EXIT_REFUSED, &err) : GO;
+}
+
+static int start(struct lead *r)
+{
+    struct ls_err err = { .status = LS_OK };
+    ls_status s = ls_session_create(&r->session, r->comm, &r->wish, &err);
+    if (!s)
+        s = ls_job_bind(r->job, ls_session_arch(r->session), r->tokenizer, &err);
+    if (s)
+        return ls_app_fail(r->app, s == LS_E_USAGE ? LS_EXIT_USAGE : LS_EXIT_REFUSED, &err);
+    return GO;
+}
+
+static void warn_of_fallbacks(const struct lead *r)
+{
+    for (int s = 0; s < ls_session_plan(r->session)->n_stages; s++) {
+        const struct ls_stage_stats *const stats = ls_session_stats(r->session, s);
+        if (stats->kernels_failed > 0)
+            ls_app_warn(r->app,
+                        "warning: rank %d on %s: the self-test of %d kernel path%s failed, "
+                        "computed with %s",
+                        s, stats->host, stats->kernels_failed,
+                        stats->kernels_failed == 1 ? "" : "s", stats->kernels);
+    }
+}
+
+/* The last word on the run: the manifest, with exit code and error. */
+static int conclude(const struct lead *r, int code, const char *error)
+{
+    struct ls_err err;
+    const struct ls_manifest manifest = {
+        .wish = &r->wish,
+        .model_name = r->model_name,
+        .backend = ls_comm_backend_name(r->comm),
+        .n_ranks = ls_comm_size(r->comm),
+        .seed = ls_options_number(&r->app->options, LS_OPT_SEED),
+        .session = r->session,
+        .ran = r->ran,
+        .counts = &r->counts,
+        .digest = r->digest,
+        .start_us = r->start_us,
+        .ready_us = r->ready_us,
+        .end_us = ls_now_us(),
+        .exit_code = code,
+        .error = error,
+        .complete = code == LS_EXIT_GOOD || code == LS_EXIT_DIFFERENT,
+    };
+    const ls_status s = ls_manifest_write(&manifest, ls_job_folder(r->job), &err);
+    return s ? ls_app_fail(r->app, LS_EXIT_FAILED, &err) : code;
+}
+
+static int end_code(ls_status s, const struct ls_job_counts *counts)
+{
+    if (s)
+        return s == LS_E_DRAINED ? LS_EXIT_DRAINED : LS_EXIT_FAILED;
+    return counts->error_rows ? LS_EXIT_DIFFERENT : LS_EXIT_GOOD;
+}
+
+static int compute(struct lead *r)
+{
+    struct ls_err err = { .status = LS_OK }, late = { .status = LS_OK };
+    struct ls_stop_client client;
+    ls_stop_client_init(&client, ls_job_client(r->job));
+    r->ran = true;
+    r->ready_us = ls_now_us();
+    ls_status s = ls_session_run(r->session, &client.client, &err);
+    const ls_status finished = ls_job_finish(r->job, &r->counts, &late);
+    if (!s && finished) {
+        s = finished;
+        err = late;
+    }
+    ls_job_digest(r->job, r->digest);
+    warn_of_fallbacks(r);
+    if (s == LS_E_DRAINED)
+        ls_app_warn(r->app, "%s; %llu finished rows are in %s", err.text,
+                    (unsigned long long)r->counts.rows,
+                    ls_options_text(&r->app->options, LS_OPT_OUTPUT));
+    else if (s)
+        ls_app_warn(r->app, "%s", err.text);
+    else if (r->counts.error_rows)
+        ls_app_warn(r->app, "%llu of %llu rows are error rows",
+                    (unsigned long long)r->counts.error_rows,
+                    (unsigned long long)r->counts.rows);
+    return conclude(r, end_code(s, &r->counts), s ? err.text : NULL);
+}
+
+static int lead(struct ls_app *app, struct ls_comm *comm)
+{
+    void *memory = NULL;
+    struct ls_err err;
+    if (ls_alloc(&memory, sizeof(struct lead), "the run", &err)) {
+        ls_session_cancel(comm);
+        return ls_app_fail(app, LS_EXIT_REFUSED, &err);
+    }
+    struct lead *const r = memory;
+    r->app = app;
+    r->comm = comm;
+    r->start_us = ls_now_us();
+    int code = prepare(r);
+    if (code != GO)
+        ls_session_cancel(comm);
+    else
+        code = start(r);
+    if (code == GO)
+        code = compute(r);
+    ls_session_destroy(r->session);
+    ls_job_destroy(r->job);
+    ls_tokenizer_destroy(r->tokenizer);
+    ls_free(r);
+    return code;
+}
+
+/* What ended the run is rank 0's to say. */
+static int follow(struct ls_comm *comm)
+{
+    struct ls_session *session = NULL;
+    struct ls_err err;
+    ls_status s = ls_session_create(&session, comm, NULL, &err);
+    if (!s)
+        s = ls_session_run(session, NULL, &err);
+    ls_session_destroy(session);
+    return s && s != LS_E_DRAINED ? LS_EXIT_FAILED : LS_EXIT_GOOD;
+}
+
+/* Only rank 0 has anything to do when the command line itself asks for no run. */
+static bool asks_for_a_look(const struct ls_options *o)
+{
+    return ls_options_flag(o, LS_OPT_PRINT_CONFIG) || ls_options_flag(o, LS_OPT_DRY_RUN);
+}
+
+static int look(struct ls_app *app)
+{
+    struct ls_err err;
+    bool done;
+    if (app->rank != 0)
+        return LS_EXIT_GOOD;
+    if (ls_app_configure(app, &done, &err))
+        return ls_app_fail(app, LS_EXIT_USAGE, &err);
+    return done ? LS_EXIT_GOOD : ls_plan_command(app);
+}
+
+int ls_cmd_run(struct ls_app *app)
+{
+    struct ls_err err;
+    struct ls_comm *comm = NULL;
+    if (asks_for_a_look(&app->options))
+        return look(app);
+    if (ls_comm_create(&comm, app->mpi ? LS_COMM_MPI : LS_COMM_SELF, &err))
+        return ls_app_fail(app, LS_EXIT_REFUSED, &err);
+    app->rank = ls_comm_rank(comm);
+    ls_stop_catch(app->rank == 0);
+    const int code = app->rank == 0 ? lead(app, comm) : follow(comm);
+    ls_comm_destroy(comm);
+    return code;
+}

@@ -1,0 +1,107 @@
+/* lockstep: finds the command, parses its words, and ends the process. */
+#include "app/app.h"
+#include "app/launch.h"
+#include "comm/comm.h"
+
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static int (*const commands[LS_N_CMDS])(struct ls_app *app) = {
+    [LS_CMD_RUN] = ls_cmd_run,         [LS_CMD_PLAN] = ls_cmd_plan,
+    [LS_CMD_INSPECT] = ls_cmd_inspect, [LS_CMD_COMPARE] = ls_cmd_compare,
+    [LS_CMD_SHOW] = ls_cmd_show,       [LS_CMD_SELFTEST] = ls_cmd_selftest,
+    [LS_CMD_VERSION] = ls_cmd_version,
+};
+
+static int help(const struct ls_app *app, int command)
+{
+    if (app->rank == 0)
+        ls_options_help(&ls_table, command, stdout);
+    return LS_EXIT_GOOD;
+}
+
+static int help_on(const struct ls_app *app, const char *name)
+{
+    struct ls_err err;
+    const int command = ls_options_command(&ls_table, name, &err);
+    return command < 0 ? ls_app_fail(app, LS_EXIT_USAGE, &err) : help(app, command);
+}
+
+/* The words that are not commands; -1 when `word` is none of them. */
+static int run_word(struct ls_app *app, const char *word, const char *next)
+{
+    if (!strcmp(word, "-h") || !strcmp(word, "--help") || !strcmp(word, "help"))
+        return next ? help_on(app, next) : help(app, -1);
+    if (!strcmp(word, "--version"))
+        return ls_cmd_version(app);
+    if (strcmp(word, "--man"))
+        return -1;
+    if (app->rank == 0)
+        ls_options_man(&ls_table, stdout);
+    return LS_EXIT_GOOD;
+}
+
+static int run_command(struct ls_app *app, int argc, char **argv)
+{
+    struct ls_err err;
+    const int command = ls_options_command(&ls_table, argv[0], &err);
+    if (command < 0)
+        return ls_app_fail(app, LS_EXIT_USAGE, &err);
+    if (ls_options_want_help(argc - 1, argv + 1))
+        return help(app, command);
+    ls_options_init(&app->options, &ls_table, command);
+    int code;
+    if (ls_options_parse(&app->options, argc - 1, argv + 1, &err))
+        code = ls_app_fail(app, LS_EXIT_USAGE, &err);
+    else if (command == LS_CMD_RUN || app->rank == 0)
+        code = commands[command](app);
+    else
+        code = LS_EXIT_GOOD;
+    ls_options_finish(&app->options);
+    return code;
+}
+
+/* What was printed must have arrived: a full disk is a failure. */
+static int flush_output(const struct ls_app *app, int code)
+{
+    if (!fflush(stdout) && !ferror(stdout))
+        return code;
+    ls_app_warn(app, "standard output cannot be written");
+    return code == LS_EXIT_GOOD ? LS_EXIT_FAILED : code;
+}
+
+/* After a failure in which a peer did not come to the common end, MPI is still up: the launcher
+ * must hear of it now and not when somebody notices. */
+static void end_peers(int code)
+{
+    int up = 0, down = 0, size = 1;
+    MPI_Initialized(&up);
+    MPI_Finalized(&down);
+    if (!up || down)
+        return;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size > 1)
+        MPI_Abort(MPI_COMM_WORLD, code);
+}
+
+int main(int argc, char **argv)
+{
+    struct ls_app app = { .rank = ls_launch_rank(),
+                          .mpi = ls_launch_is_mpi(),
+                          .launched = ls_comm_launcher_ranks() };
+    int code = -1;
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of that write, not of the job */
+    if (argc < 2) {
+        if (app.rank == 0)
+            ls_options_help(&ls_table, -1, stderr);
+        return app.rank == 0 ? LS_EXIT_USAGE : LS_EXIT_GOOD;
+    }
+    code = run_word(&app, argv[1], argc > 2 ? argv[2] : NULL);
+    if (code < 0)
+        code = run_command(&app, argc - 1, argv + 1);
+    code = flush_output(&app, code);
+    end_peers(code);
+    return app.rank == 0 ? code : LS_EXIT_GOOD;
+}

@@ -1,0 +1,24 @@
+/* Stopping on request: SIGINT and SIGTERM end a run between two steps, with what is finished
+ * written and durable.
+ *
+ * Layer: app. The first signal asks, the second one kills. Ranks above 0 only wait for rank 0's
+ * word: the launcher sends the signal to all. */
+#ifndef LS_APP_STOP_H
+#define LS_APP_STOP_H
+
+#include "pipeline/client.h"
+
+#include <stdbool.h>
+
+/* Catches the signals from here on. lead: rank 0. Process-wide. */
+void ls_stop_catch(bool lead);
+
+/* A client that passes everything on to `inner` and ends the run (LS_E_DRAINED) when a signal
+ * has come. inner must outlive it. */
+struct ls_stop_client {
+    struct ls_client client;
+    const struct ls_client *inner;
+};
+void ls_stop_client_init(struct ls_stop_client *s, const struct ls_client *inner);
+
+#endif

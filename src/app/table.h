@@ -1,0 +1,61 @@
+/* The program's own option table: every command and option of lockstep.
+ *
+ * Layer: app. The numbers of options and commands are those of the table's rows. A value that
+ * is not in this table can be set nowhere else: lockstep reads no environment variable but the
+ * launcher's. */
+#ifndef LS_APP_TABLE_H
+#define LS_APP_TABLE_H
+
+#include "base/options.h"
+
+enum ls_cmd {
+    LS_CMD_RUN,
+    LS_CMD_PLAN,
+    LS_CMD_INSPECT,
+    LS_CMD_COMPARE,
+    LS_CMD_SHOW,
+    LS_CMD_SELFTEST,
+    LS_CMD_VERSION,
+    LS_N_CMDS
+};
+
+enum ls_opt {
+    LS_OPT_MODEL,
+    LS_OPT_INPUT,
+    LS_OPT_OUTPUT,
+    LS_OPT_DIGEST,
+    LS_OPT_LOGITS,
+    LS_OPT_LOGITS_ROWS,
+    LS_OPT_LOGITS_FORMAT,
+    LS_OPT_PROGRESS,
+    LS_OPT_STAGES,
+    LS_OPT_LAYERS,
+    LS_OPT_DTYPE,
+    LS_OPT_CONTEXT,
+    LS_OPT_THREADS,
+    LS_OPT_CPU,
+    LS_OPT_BUDGET,
+    LS_OPT_CHUNK,
+    LS_OPT_WINDOW,
+    LS_OPT_MAX_SEQUENCES,
+    LS_OPT_KV_MEMORY,
+    LS_OPT_CHECK_BYTES,
+    LS_OPT_SEED,
+    LS_OPT_MAX_TOKENS,
+    LS_OPT_TEMPERATURE,
+    LS_OPT_TOP_P,
+    LS_OPT_TOP_K,
+    LS_OPT_MIN_P,
+    LS_OPT_IGNORE_EOS,
+    LS_OPT_CONFIG,
+    LS_OPT_PRINT_CONFIG,
+    LS_OPT_DRY_RUN,
+    LS_OPT_JSON,
+    LS_OPT_HELP,
+    LS_OPT_PLACEMENT_SEED,
+    LS_N_OPTS
+};
+
+extern const struct ls_option_set ls_table;
+
+#endif

@@ -1,0 +1,91 @@
+#include "app/wish.h"
+
+#include "app/model_folder.h"
+#include "app/table.h"
+#include "kernels/kernels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static ls_status choose_cpu(struct ls_run_wish *wish, const struct ls_options *o,
+                            struct ls_err *err)
+{
+    int best = LS_N_CPU_PATHS - 1;
+    while (best > LS_CPU_REF && !ls_kernels_of((enum ls_cpu_path)best))
+        best--;
+    wish->cpu_path = LS_N_CPU_PATHS - 1;
+    if (!ls_options_is_set(o, LS_OPT_CPU))
+        return LS_OK;
+    wish->cpu_path = (int32_t)ls_options_number(o, LS_OPT_CPU);
+    if (wish->cpu_path > best)
+        return ls_fail(err, LS_E_REFUSED, "--cpu %s: this CPU lacks it; its fastest path is %s",
+                       ls_options_text(o, LS_OPT_CPU),
+                       ls_cpu_path_name((enum ls_cpu_path)best));
+    return LS_OK;
+}
+
+/* Every number was checked against its option's range, which fits int32_t. */
+static int32_t int_of(const struct ls_options *o, enum ls_opt option)
+{
+    return (int32_t)ls_options_number(o, (int)option);
+}
+
+ls_status ls_wish_of(struct ls_run_wish *wish, const struct ls_options *o, struct ls_err *err)
+{
+    *wish = (struct ls_run_wish){
+        .stages = int_of(o, LS_OPT_STAGES),
+        .threads = int_of(o, LS_OPT_THREADS),
+        .context = int_of(o, LS_OPT_CONTEXT),
+        .budget = int_of(o, LS_OPT_BUDGET),
+        .chunk = int_of(o, LS_OPT_CHUNK),
+        .window = int_of(o, LS_OPT_WINDOW),
+        .max_sequences = int_of(o, LS_OPT_MAX_SEQUENCES),
+        .kv_bytes = ls_options_number(o, LS_OPT_KV_MEMORY),
+        .f32_activations = ls_options_number(o, LS_OPT_DTYPE) == 1,
+        .check_bytes = ls_options_flag(o, LS_OPT_CHECK_BYTES),
+        .digests = ls_options_number(o, LS_OPT_DIGEST) != LS_DIGEST_NONE,
+        .placement_seed = ls_options_number(o, LS_OPT_PLACEMENT_SEED),
+    };
+    const char *const layers = ls_options_text(o, LS_OPT_LAYERS);
+    if (layers && strlen(layers) >= sizeof wish->layers)
+        return ls_fail(err, LS_E_USAGE, "--layers: longer than %zu bytes",
+                       sizeof wish->layers - 1);
+    snprintf(wish->layers, sizeof wish->layers, "%s", layers ? layers : "");
+    const ls_status s =
+        ls_model_folder(wish->model, sizeof wish->model, ls_options_text(o, LS_OPT_MODEL), err);
+    return s ? s : choose_cpu(wish, o, err);
+}
+
+static void fill_defaults(struct ls_request_defaults *d, const struct ls_options *o)
+{
+    *d = (struct ls_request_defaults){
+        .has_temperature = ls_options_is_set(o, LS_OPT_TEMPERATURE),
+        .has_max_tokens = ls_options_is_set(o, LS_OPT_MAX_TOKENS),
+        .has_top_p = ls_options_is_set(o, LS_OPT_TOP_P),
+        .has_top_k = ls_options_is_set(o, LS_OPT_TOP_K),
+        .has_min_p = ls_options_is_set(o, LS_OPT_MIN_P),
+        .temperature = ls_options_real(o, LS_OPT_TEMPERATURE),
+        .top_p = ls_options_real(o, LS_OPT_TOP_P),
+        .min_p = ls_options_real(o, LS_OPT_MIN_P),
+        .max_tokens = int_of(o, LS_OPT_MAX_TOKENS),
+        .top_k = int_of(o, LS_OPT_TOP_K),
+        .ignore_eos = ls_options_flag(o, LS_OPT_IGNORE_EOS),
+    };
+}
+
+void ls_job_config_of(struct ls_job_config *config, const struct ls_options *o,
+                      const char *model_name)
+{
+    *config = (struct ls_job_config){
+        .input = ls_options_text(o, LS_OPT_INPUT),
+        .output = ls_options_text(o, LS_OPT_OUTPUT),
+        .logits_dir = ls_options_text(o, LS_OPT_LOGITS),
+        .model_name = model_name,
+        .logits_rows = (enum ls_logits_rows)ls_options_number(o, LS_OPT_LOGITS_ROWS),
+        .logits_format = (enum ls_logits_format)ls_options_number(o, LS_OPT_LOGITS_FORMAT),
+        .digest = (enum ls_digest)ls_options_number(o, LS_OPT_DIGEST),
+        .progress = (enum ls_progress)ls_options_number(o, LS_OPT_PROGRESS),
+        .seed = ls_options_number(o, LS_OPT_SEED),
+    };
+    fill_defaults(&config->defaults, o);
+}
