@@ -107,6 +107,8 @@ ls_status ls_wish_decode(struct ls_run_wish *wish, const unsigned char *bytes, s
 size_t ls_plan_encode(const struct ls_plan *plan, unsigned char out[LS_PLAN_BYTES]);
 ls_status ls_plan_decode(struct ls_plan *plan, const unsigned char *bytes, size_t n,
                          struct ls_err *err);
+/* Writes the digest of an encoded plan into it; n is more than run id and digest. */
+void ls_plan_sign(unsigned char *bytes, size_t n);
 
 /* BLAKE2b-256 of everything in the plan but the run id. */
 void ls_plan_digest(const struct ls_plan *plan, unsigned char digest[32]);

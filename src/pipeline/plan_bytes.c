@@ -1,6 +1,7 @@
 /* Byte forms of wish and plan. */
 #include "pipeline/bytes.h"
 #include "pipeline/plan.h"
+#include "wire/frame.h"
 
 #include <sodium.h>
 
@@ -118,15 +119,21 @@ static void digest_of(const unsigned char *body, size_t n, unsigned char digest[
     crypto_generichash(digest, DIGEST, body, n, NULL, 0);
 }
 
+void ls_plan_sign(unsigned char *bytes, size_t n)
+{
+    size_t head = LS_RUN_ID + DIGEST;
+    digest_of(bytes + head, n - head, bytes + LS_RUN_ID);
+}
+
 /* run id | digest | body */
 size_t ls_plan_encode(const struct ls_plan *plan, unsigned char out[LS_PLAN_BYTES])
 {
-    size_t head = sizeof plan->run_id + DIGEST;
+    size_t head = LS_RUN_ID + DIGEST;
     struct ls_writer w = { .at = out + head, .left = LS_PLAN_BYTES - head };
     put_body(&w, plan);
     size_t n = LS_PLAN_BYTES - head - w.left;
-    memcpy(out, plan->run_id, sizeof plan->run_id);
-    digest_of(out + head, n, out + sizeof plan->run_id);
+    memcpy(out, plan->run_id, LS_RUN_ID);
+    ls_plan_sign(out, head + n);
     return head + n;
 }
 
@@ -134,21 +141,21 @@ void ls_plan_digest(const struct ls_plan *plan, unsigned char digest[DIGEST])
 {
     unsigned char bytes[LS_PLAN_BYTES];
     ls_plan_encode(plan, bytes);
-    memcpy(digest, bytes + sizeof plan->run_id, DIGEST);
+    memcpy(digest, bytes + LS_RUN_ID, DIGEST);
 }
 
 ls_status ls_plan_decode(struct ls_plan *plan, const unsigned char *bytes, size_t n,
                          struct ls_err *err)
 {
-    size_t head = sizeof plan->run_id + DIGEST;
+    size_t head = LS_RUN_ID + DIGEST;
     memset(plan, 0, sizeof *plan);
     struct ls_reader r = { .at = bytes + head, .left = n - head };
     if (n < head || n > LS_PLAN_BYTES || !get_body(&r, plan))
         return ls_fail(err, LS_E_SHAPE, "the plan from rank 0 cannot be read (%zu bytes)", n);
     unsigned char digest[DIGEST];
     digest_of(bytes + head, n - head, digest);
-    if (memcmp(digest, bytes + sizeof plan->run_id, DIGEST) != 0)
+    if (memcmp(digest, bytes + LS_RUN_ID, DIGEST) != 0)
         return ls_fail(err, LS_E_SHAPE, "the plan from rank 0 does not have its digest");
-    memcpy(plan->run_id, bytes, sizeof plan->run_id);
+    memcpy(plan->run_id, bytes, LS_RUN_ID);
     return LS_OK;
 }

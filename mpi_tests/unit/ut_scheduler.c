@@ -1,0 +1,446 @@
+/* The scheduler against a simulated pipeline: steps come back after random delays, sequences
+ * end at random, and a stage's own tables check every event and row. */
+#include "pipeline/scheduler.h"
+
+#include "base/philox.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+enum { MAX_SLOTS = 12, MAX_CONTEXT = 320, MAX_BLOCKS = 80, MAX_SEQUENCES = 60, MAX_WINDOW = 8 };
+
+struct draw {
+    uint64_t key, index;
+};
+
+static uint32_t below(struct draw *d, uint32_t n)
+{
+    return (uint32_t)(ls_philox_uniform(d->key, d->index++) * n);
+}
+
+/* What a stage would hold for a slot. */
+struct table {
+    bool open;
+    int sequence; /* index */
+    uint32_t end_pos, live_first, n_blocks;
+    uint32_t blocks[MAX_CONTEXT / 32];
+};
+
+struct sequence {
+    struct ls_sequence seq;
+    int32_t tokens[MAX_CONTEXT];
+    uint32_t worst, slot, fed, n_new, n_sent, n_digested;
+    bool running, done, waiting_long;
+    uint64_t last_step; /* in which it had a row */
+};
+
+struct world {
+    struct draw draw;
+    struct ls_plan plan;
+    int all_window;
+    struct ls_scheduler *s;
+    struct table tables[MAX_SLOTS];
+    int slot_owner[MAX_SLOTS]; /* of the newest sequence */
+    bool block_owned[MAX_BLOCKS];
+    uint32_t n_owned;
+    struct sequence sequences[MAX_SEQUENCES];
+    int n_sequences, next;
+    struct ls_step steps[MAX_WINDOW];
+    int owner[MAX_WINDOW][MAX_SLOTS]; /* sequence of each row */
+    uint64_t first, end;              /* steps in flight */
+};
+
+static void draw_plan(struct world *w)
+{
+    struct draw *d = &w->draw;
+    struct ls_plan *p = &w->plan;
+    p->n_stages = 1 + (int32_t)below(d, 4);
+    p->window = 1 + (int32_t)below(d, MAX_WINDOW);
+    p->budget = 1 + (int32_t)below(d, below(d, 2) ? 6 : 100);
+    p->chunk = 1 + (int32_t)below(d, (uint32_t)p->budget);
+    struct ls_step_limits *lim = &p->limits;
+    lim->context = 33 + below(d, MAX_CONTEXT - 33);
+    lim->max_blocks_per_slot = (lim->context + 31) / 32;
+    lim->n_slots = 1 + below(d, MAX_SLOTS);
+    lim->max_tokens = (uint32_t)p->budget;
+    lim->max_rows = lim->n_slots < lim->max_tokens ? lim->n_slots : lim->max_tokens;
+    lim->max_events = 2 * lim->n_slots + 2 * lim->max_rows + lim->max_tokens / 32 + 1;
+    w->all_window = below(d, 2) ? 1 + (int)below(d, 70) : 0;
+    uint32_t worst = ls_scheduler_worst_blocks(p, w->all_window, lim->context);
+    lim->n_blocks = worst + below(d, MAX_BLOCKS - worst + 1);
+}
+
+static void draw_sequences(struct world *w)
+{
+    struct draw *d = &w->draw;
+    uint32_t context = w->plan.limits.context;
+    w->n_sequences = 1 + (int)below(d, MAX_SEQUENCES);
+    for (int i = 0; i < w->n_sequences; i++) {
+        struct sequence *q = &w->sequences[i];
+        uint32_t n = 1 + below(d, below(d, 2) ? context : 20);
+        uint32_t room = context - n + 1;
+        q->seq = (struct ls_sequence){ .id = (uint64_t)i, .tokens = q->tokens, .n_prompt = n };
+        q->seq.max_new = below(d, 3) ? 1 + below(d, room < 30 ? room : 30) : 0;
+        q->seq.n_send = below(d, n + 1);
+        if (q->seq.max_new && !q->seq.n_send)
+            q->seq.n_send = 1;
+        q->seq.n_digest = below(d, n + 1);
+        q->seq.digest_generated = below(d, 2);
+        for (uint32_t t = 0; t < n; t++)
+            q->tokens[t] = (int32_t)(1000 * (uint32_t)i + t);
+        q->worst = ls_scheduler_worst_blocks(&w->plan, w->all_window,
+                                             n + (q->seq.max_new ? q->seq.max_new - 1 : 0));
+    }
+}
+
+static void admit(struct world *w)
+{
+    while (w->next < w->n_sequences) {
+        struct sequence *q = &w->sequences[w->next];
+        assert_int_equal(ls_scheduler_check(w->s, &q->seq, NULL), LS_OK);
+        if (!ls_scheduler_has_room(w->s, &q->seq))
+            return;
+        q->slot = ls_scheduler_add(w->s, &q->seq);
+        assert_true(q->slot < w->plan.limits.n_slots);
+        q->running = true;
+        q->last_step = w->end;
+        w->slot_owner[q->slot] = w->next++;
+    }
+}
+
+/* --- a stage's own view --------------------------------------------------------------------
+ */
+
+static void free_blocks(struct world *w, struct table *t, uint32_t from, uint32_t to)
+{
+    for (uint32_t b = from; b < to; b++) {
+        assert_true(w->block_owned[t->blocks[b]]);
+        w->block_owned[t->blocks[b]] = false;
+        w->n_owned--;
+    }
+}
+
+static void apply_event(struct world *w, const struct ls_step_event *e)
+{
+    struct table *t = &w->tables[e->slot];
+    switch (e->kind) {
+    case LS_EVENT_OPEN:
+        assert_false(t->open);
+        *t = (struct table){ .open = true, .sequence = w->slot_owner[e->slot] };
+        break;
+    case LS_EVENT_ASSIGN:
+        assert_true(t->open && e->value < w->plan.limits.n_blocks);
+        assert_false(w->block_owned[e->value]);
+        w->block_owned[e->value] = true;
+        t->blocks[t->n_blocks++] = e->value;
+        w->n_owned++;
+        assert_true(t->n_blocks - t->live_first / 32 <= w->sequences[t->sequence].worst);
+        break;
+    case LS_EVENT_TRIM:
+        assert_true(t->open && w->all_window > 0 && e->value % 32 == 0);
+        assert_true(e->value > t->live_first && e->value <= t->end_pos);
+        free_blocks(w, t, t->live_first / 32, e->value / 32);
+        t->live_first = e->value;
+        break;
+    default:
+        assert_int_equal(e->kind, LS_EVENT_CLOSE);
+        assert_true(t->open);
+        free_blocks(w, t, t->live_first / 32, t->n_blocks);
+        t->open = false;
+    }
+}
+
+static void check_row(struct world *w, const struct ls_step *step, uint32_t i,
+                      uint32_t first_token)
+{
+    const struct ls_step_row *r = &step->rows[i];
+    struct table *t = &w->tables[r->slot];
+    struct sequence *q = &w->sequences[t->sequence];
+    assert_true(t->open && q->running);
+    assert_int_equal(r->first_pos, t->end_pos); /* every position once, in order */
+    assert_true(r->count >= 1 && r->count <= (uint32_t)w->plan.chunk);
+    for (uint32_t k = 0; k < r->count; k++)
+        assert_int_equal(step->tokens[first_token + k], q->tokens[r->first_pos + k]);
+    t->end_pos += r->count;
+    assert_true(t->end_pos <= 32 * t->n_blocks && t->n_blocks <= (t->end_pos + 31) / 32);
+    if (w->all_window > 0) { /* nothing that the first query still sees is gone */
+        uint32_t seen = r->first_pos + 1 > (uint32_t)w->all_window
+                            ? r->first_pos + 1 - (uint32_t)w->all_window
+                            : 0;
+        assert_true(t->live_first <= seen && seen - t->live_first < 32);
+    }
+    q->fed = t->end_pos;
+    q->n_sent += r->n_send;
+    q->n_digested += r->n_digest;
+    q->last_step = step->id;
+}
+
+static void check_step(struct world *w, struct ls_step *step)
+{
+    const struct ls_step_limits *lim = &w->plan.limits;
+    bool has_row[MAX_SLOTS] = { false };
+    assert_int_equal(step->id, w->end);
+    assert_true(step->n_rows >= 1 && step->n_rows <= lim->max_rows);
+    assert_true(step->n_tokens <= lim->max_tokens && step->n_events <= lim->max_events);
+    for (uint32_t i = 0; i < step->n_events; i++)
+        apply_event(w, &step->events[i]);
+    uint32_t token = 0;
+    for (uint32_t i = 0; i < step->n_rows; i++) {
+        assert_false(has_row[step->rows[i].slot]);
+        has_row[step->rows[i].slot] = true;
+        check_row(w, step, i, token);
+        token += step->rows[i].count;
+        w->owner[w->end % MAX_WINDOW][i] = w->tables[step->rows[i].slot].sequence;
+    }
+    assert_int_equal(token, step->n_tokens);
+    uint32_t in_use, peak;
+    ls_scheduler_blocks(w->s, &in_use, &peak);
+    assert_int_equal(in_use, w->n_owned);
+    assert_true(peak <= lim->n_blocks && peak >= in_use);
+    w->end++;
+}
+
+/* --- results -------------------------------------------------------------------------------
+ */
+
+static void end_sequence(struct world *w, struct sequence *q, bool early)
+{
+    const struct ls_sequence *seq = &q->seq;
+    ls_scheduler_end(w->s, q->slot);
+    q->running = false;
+    q->done = true;
+    if (early)
+        return;
+    uint32_t fed_back = seq->max_new ? seq->max_new - 1 : 0;
+    assert_int_equal(q->fed, seq->n_prompt + fed_back);
+    assert_int_equal(q->n_sent, seq->n_send + fed_back);
+    assert_int_equal(q->n_digested, seq->n_digest + (seq->digest_generated ? fed_back : 0));
+}
+
+static void row_came_back(struct world *w, const struct ls_step_row *r, int owner)
+{
+    struct sequence *q = &w->sequences[owner];
+    if (!q->running)
+        return; /* ended since */
+    if (below(&w->draw, 60) == 0) {
+        end_sequence(w, q, true);
+        return;
+    }
+    if (r->first_pos + r->count < q->seq.n_prompt)
+        return;
+    if (q->seq.max_new == 0 || ++q->n_new == q->seq.max_new) {
+        end_sequence(w, q, false);
+        return;
+    }
+    int32_t token = 500000 + (int32_t)(r->first_pos + r->count);
+    q->tokens[r->first_pos + r->count] = token;
+    ls_scheduler_token(w->s, q->slot, token);
+}
+
+static void complete_step(struct world *w)
+{
+    const struct ls_step *step = &w->steps[w->first % MAX_WINDOW];
+    for (uint32_t i = 0; i < step->n_rows; i++)
+        row_came_back(w, &step->rows[i], w->owner[w->first % MAX_WINDOW][i]);
+    w->first++;
+}
+
+/* A sequence that could run is in a step again before others have had very many: prompts go on
+ * in admission order, decoding rows in turn. */
+static void check_nobody_starves(const struct world *w)
+{
+    for (int i = 0; i < w->next; i++) {
+        const struct sequence *q = &w->sequences[i];
+        if (q->running && q->fed >= q->seq.n_prompt)
+            assert_true(w->end - q->last_step <= 4 * MAX_SLOTS + 2 * MAX_WINDOW);
+    }
+}
+
+static void run_world(uint64_t seed)
+{
+    struct world *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    w->draw.key = seed;
+    draw_plan(w);
+    draw_sequences(w);
+    assert_int_equal(ls_step_limits_check(&w->plan.limits, NULL), LS_OK);
+    assert_int_equal(
+        ls_scheduler_create(&w->s, &w->plan, w->all_window, below(&w->draw, 2) * seed, NULL),
+        LS_OK);
+    for (int i = 0; i < MAX_WINDOW; i++)
+        assert_int_equal(ls_step_init(&w->steps[i], &w->plan.limits, 1, NULL), LS_OK);
+    uint64_t turns = 0;
+    do {
+        admit(w);
+        while (w->end - w->first < (uint64_t)w->plan.window &&
+               ls_scheduler_step(w->s, &w->steps[w->end % MAX_WINDOW]))
+            check_step(w, &w->steps[w->end % MAX_WINDOW]);
+        check_nobody_starves(w);
+        uint64_t n = w->end - w->first;
+        assert_true(n > 0 || ls_scheduler_n_running(w->s) == 0);
+        for (uint64_t k = n ? 1 + below(&w->draw, (uint32_t)n) : 0; k > 0; k--)
+            complete_step(w);
+        assert_true(++turns < 100000);
+    } while (w->next < w->n_sequences || ls_scheduler_n_running(w->s) > 0);
+    for (int i = 0; i < w->n_sequences; i++)
+        assert_true(w->sequences[i].done);
+    for (int i = 0; i < MAX_WINDOW; i++)
+        ls_step_finish(&w->steps[i]);
+    ls_scheduler_destroy(w->s);
+    free(w);
+}
+
+static void simulated_pipelines(void **state)
+{
+    (void)state;
+    uint64_t seed = 1;
+    printf("seed %" PRIu64 "\n", seed);
+    for (uint64_t i = 0; i < 600; i++)
+        run_world(seed * 100000 + i);
+}
+
+/* --- single promises -----------------------------------------------------------------------
+ */
+
+static void plan_of(struct ls_plan *p, int stages, int window, int budget, uint32_t slots,
+                    uint32_t blocks)
+{
+    *p = (struct ls_plan){ .n_stages = stages, .window = window, .budget = budget };
+    p->chunk = budget;
+    p->limits = (struct ls_step_limits){ .max_rows = slots,
+                                         .max_events = 4 * slots + 64,
+                                         .max_tokens = (uint32_t)budget,
+                                         .n_slots = slots,
+                                         .n_blocks = blocks,
+                                         .max_blocks_per_slot = 8,
+                                         .context = 256 };
+}
+
+static void decoding_fills_all_stages(void **state)
+{
+    (void)state;
+    struct ls_plan p;
+    struct ls_scheduler *s;
+    struct ls_step step;
+    int32_t token = 9;
+    plan_of(&p, 4, 8, 64, 8, 64);
+    assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, NULL), LS_OK);
+    assert_int_equal(ls_step_init(&step, &p.limits, 1, NULL), LS_OK);
+    for (uint64_t i = 0; i < 8; i++)
+        ls_scheduler_add(
+            s, &(struct ls_sequence){
+                   .id = i, .tokens = &token, .n_prompt = 1, .max_new = 9, .n_send = 1 });
+    assert_true(ls_scheduler_step(s, &step));
+    assert_int_equal(step.n_rows, 8);
+    for (uint32_t i = 0; i < 8; i++)
+        ls_scheduler_token(s, i, 5);
+    for (int i = 0; i < 4; i++) { /* eight ready rows go off in four steps of two */
+        assert_true(ls_scheduler_step(s, &step));
+        assert_int_equal(step.n_rows, 2);
+    }
+    assert_false(ls_scheduler_step(s, &step));
+    ls_step_finish(&step);
+    ls_scheduler_destroy(s);
+}
+
+static void prompts_are_not_starved_by_decoding(void **state)
+{
+    (void)state;
+    struct ls_plan p;
+    struct ls_scheduler *s;
+    struct ls_step step;
+    int32_t tokens[64] = { 0 };
+    plan_of(&p, 1, 2, 2, 3, 64);
+    p.limits.max_rows = 2;
+    assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, NULL), LS_OK);
+    assert_int_equal(ls_step_init(&step, &p.limits, 1, NULL), LS_OK);
+    struct ls_sequence seq = { .tokens = tokens, .n_prompt = 1, .max_new = 99, .n_send = 1 };
+    uint32_t a = ls_scheduler_add(s, &seq), b = ls_scheduler_add(s, &seq);
+    assert_true(ls_scheduler_step(s, &step));
+    seq.n_prompt = 20;
+    ls_scheduler_add(s, &seq);
+    for (int i = 0; i < 20; i++) {
+        if (i == 0 || step.rows[0].slot == a)
+            ls_scheduler_token(s, a, 1);
+        if (i == 0 || step.rows[0].slot == b)
+            ls_scheduler_token(s, b, 1);
+        assert_true(ls_scheduler_step(s, &step));
+        assert_int_equal(step.n_rows, 2);
+        assert_int_equal(step.rows[1].first_pos, i);
+    }
+    ls_step_finish(&step);
+    ls_scheduler_destroy(s);
+}
+
+static void refuses_what_never_fits(void **state)
+{
+    (void)state;
+    struct ls_plan p;
+    struct ls_scheduler *s;
+    struct ls_err err = { .status = LS_OK };
+    int32_t tokens[300] = { 0 };
+    plan_of(&p, 1, 2, 16, 2, 8);
+    assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, &err), LS_OK);
+    struct ls_sequence seq = { .tokens = tokens, .n_prompt = 256 };
+    assert_int_equal(ls_scheduler_check(s, &seq, &err), LS_OK);
+    seq.max_new = 1; /* its one token is never fed back */
+    seq.n_send = 1;
+    assert_int_equal(ls_scheduler_check(s, &seq, &err), LS_OK);
+    seq.max_new = 2;
+    assert_int_equal(ls_scheduler_check(s, &seq, &err), LS_E_REQUEST);
+    seq = (struct ls_sequence){ .tokens = tokens, .n_prompt = 0 };
+    assert_int_equal(ls_scheduler_check(s, &seq, &err), LS_E_REQUEST);
+    seq = (struct ls_sequence){ .tokens = tokens, .n_prompt = 3, .max_new = 1 };
+    assert_int_equal(ls_scheduler_check(s, &seq, &err), LS_E_REQUEST);
+    seq = (struct ls_sequence){ .tokens = tokens, .n_prompt = 3, .n_digest = 4 };
+    assert_int_equal(ls_scheduler_check(s, &seq, &err), LS_E_REQUEST);
+    seq = (struct ls_sequence){
+        .tokens = tokens, .n_prompt = UINT32_MAX, .max_new = UINT32_MAX, .n_send = 1
+    };
+    assert_int_equal(ls_scheduler_check(s, &seq, &err), LS_E_REQUEST);
+    ls_scheduler_destroy(s);
+}
+
+/* All slots ended, and nothing else to do: the next sequence must still get in. */
+static void room_returns_without_a_step(void **state)
+{
+    (void)state;
+    struct ls_plan p;
+    struct ls_scheduler *s;
+    struct ls_step step;
+    int32_t tokens[64] = { 0 };
+    plan_of(&p, 1, 2, 64, 1, 8);
+    assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, NULL), LS_OK);
+    assert_int_equal(ls_step_init(&step, &p.limits, 1, NULL), LS_OK);
+    struct ls_sequence seq = { .tokens = tokens, .n_prompt = 64, .n_send = 1 };
+    uint32_t slot = ls_scheduler_add(s, &seq);
+    assert_true(ls_scheduler_step(s, &step));
+    assert_false(ls_scheduler_has_room(s, &seq));
+    ls_scheduler_end(s, slot);
+    assert_true(ls_scheduler_has_room(s, &seq));
+    ls_scheduler_add(s, &seq);
+    assert_true(ls_scheduler_step(s, &step));
+    assert_int_equal(step.events[0].kind, LS_EVENT_CLOSE);
+    assert_int_equal(step.events[1].kind, LS_EVENT_OPEN);
+    ls_step_finish(&step);
+    ls_scheduler_destroy(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(simulated_pipelines),
+        cmocka_unit_test(decoding_fills_all_stages),
+        cmocka_unit_test(prompts_are_not_starved_by_decoding),
+        cmocka_unit_test(refuses_what_never_fits),
+        cmocka_unit_test(room_returns_without_a_step),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
