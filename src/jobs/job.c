@@ -1,5 +1,6 @@
 #include "jobs/job.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "jobs/job_parts.h"
 
@@ -106,16 +107,17 @@ ls_status ls_job_create(struct ls_job **out, const struct ls_job_config *config,
 {
     if (!config->input || !config->output)
         return ls_fail(err, LS_E_USAGE, "%s is missing", config->input ? "output" : "input");
-    struct ls_job *job = calloc(1, sizeof *job);
-    if (!job)
-        return ls_fail(err, LS_E_MEMORY, "out of memory for a job");
+    void *memory; /* a BLAKE2b state wants the alignment that malloc does not give */
+    ls_status status = ls_alloc(&memory, sizeof(struct ls_job), "a job", err);
+    if (status)
+        return status;
+    struct ls_job *job = memory;
     job->input_fd = job->rows.fd = job->ids.fd = -1;
     job->client = (struct ls_client){ .arg = job,
                                       .next = ls_job_next,
                                       .logits = ls_job_logits,
                                       .done = ls_job_done,
                                       .tick = ls_job_tick };
-    ls_status status = LS_OK;
     if (sodium_init() < 0)
         status = ls_fail(err, LS_E_INTERNAL, "libsodium cannot start");
     if (!status)
@@ -276,5 +278,5 @@ void ls_job_destroy(struct ls_job *job)
     free((void *)(uintptr_t)job->config.logits_dir);
     free((void *)(uintptr_t)job->config.model_name);
     free(job->folder);
-    free(job);
+    ls_free(job);
 }
