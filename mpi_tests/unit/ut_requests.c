@@ -380,6 +380,7 @@ static void broken_envelopes(void **state)
     refused("{\"custom_id\":\"\",\"prompt\":\"x\"}", "invalid_custom_id", "custom_id");
     refused("{\"custom_id\":null,\"prompt\":\"x\"}", "invalid_custom_id", "null");
     refused("{\"id\":7,\"prompt\":\"x\"}", "invalid_custom_id", "id is 7");
+    refused("{\"id\":\"a\\u0000b\",\"prompt\":\"x\"}", "invalid_custom_id", "zero");
     refused("{\"id\":\"a\",\"custom_id\":\"b\",\"prompt\":\"x\"}", "invalid_custom_id", "both");
 }
 

@@ -61,6 +61,10 @@ static ls_status read_id(struct ls_request *req, const json_t *value, const char
         return ls_request_refuse(req, "invalid_custom_id", err,
                                  "%s is %s, expected a text that is not empty", name,
                                  ls_json_shown(value, shown));
+    /* it becomes a key of index.json, and there are readers of JSON that refuse such a key */
+    if (memchr(json_string_value(value), 0, json_string_length(value)))
+        return ls_request_refuse(req, "invalid_custom_id", err, "%s has a zero character",
+                                 name);
     return keep_id(req, json_string_value(value), json_string_length(value), err);
 }
 
