@@ -36,7 +36,8 @@ enum {
 int ls_comm_launcher_ranks(void);
 
 /* Collective for MPI: calls MPI_Init_thread when nobody has. A process that MPI believes to be
- * alone although the launcher started several is LS_E_REFUSED. */
+ * alone although the launcher started several is LS_E_REFUSED. Makes the calling thread's
+ * timers precise (its timer slack), for ls_comm_idle. */
 ls_status ls_comm_create(struct ls_comm **out, enum ls_comm_backend backend,
                          struct ls_err *err);
 
