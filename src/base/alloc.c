@@ -27,7 +27,8 @@ static void *aligned_zeroed(uint64_t bytes)
     if (!base)
         return NULL;
     n_allocs++;
-    uintptr_t p = ((uintptr_t)base + sizeof(void *) + LS_ALIGN - 1) & ~(uintptr_t)(LS_ALIGN - 1);
+    uintptr_t p =
+        ((uintptr_t)base + sizeof(void *) + LS_ALIGN - 1) & ~(uintptr_t)(LS_ALIGN - 1);
     memcpy((char *)p - sizeof(void *), &base, sizeof base);
     return (void *)p;
 }

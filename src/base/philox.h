@@ -1,7 +1,7 @@
-/* Philox4x32-10, a counter-based random number generator: the same (key, counter) gives the same
- * number everywhere, so a sample never depends on its neighbours.
- * Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
- * Layer: base. Local, cannot fail. */
+/* Philox4x32-10, a counter-based random number generator: the same (key, counter) gives the
+ * same number everywhere, so a sample never depends on its neighbours. Source: Salmon, Moraes,
+ * Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. Layer: base. Local,
+ * cannot fail. */
 #ifndef LS_BASE_PHILOX_H
 #define LS_BASE_PHILOX_H
 

@@ -37,8 +37,8 @@ typedef enum ls_status {
 enum { LS_ERR_TEXT = 1024 };
 
 struct ls_err {
-    ls_status status;        /* LS_OK until a failure is recorded */
-    char text[LS_ERR_TEXT];  /* one line, no newline, cut at the buffer */
+    ls_status status;       /* LS_OK until a failure is recorded */
+    char text[LS_ERR_TEXT]; /* one line, no newline, cut at the buffer */
 };
 
 /* Records `status` and the formatted line in *err (err may be NULL) and returns `status`. */

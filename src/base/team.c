@@ -24,9 +24,9 @@ struct ls_team {
     int n_started; /* threads that exist, without member 0 */
     ls_team_fn *fn;
     void *arg;
-    _Alignas(64) atomic_uint job;     /* counts jobs; members wait for it to change */
-    _Alignas(64) atomic_uint arrived; /* members in the current barrier */
-    _Alignas(64) atomic_uint phase;   /* counts completed barriers */
+    _Alignas(64) atomic_uint job;      /* counts jobs; members wait for it to change */
+    _Alignas(64) atomic_uint arrived;  /* members in the current barrier */
+    _Alignas(64) atomic_uint phase;    /* counts completed barriers */
     _Alignas(64) atomic_uint sleepers; /* members inside the kernel, or about to be */
     atomic_bool stop;
     struct member *members;

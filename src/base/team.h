@@ -1,8 +1,8 @@
 /* A team of threads that runs one function at a time, all members together.
  *
  * Layer: base. The caller is member 0 and works too; members 1.. wait between jobs by spinning
- * briefly, then yielding, then sleeping. Inside a job ls_team_barrier separates phases. With one
- * member nothing is created and a barrier costs nothing. Results must never depend on the
+ * briefly, then yielding, then sleeping. Inside a job ls_team_barrier separates phases. With
+ * one member nothing is created and a barrier costs nothing. Results must never depend on the
  * number of members: jobs split outputs, never sums. */
 #ifndef LS_BASE_TEAM_H
 #define LS_BASE_TEAM_H
