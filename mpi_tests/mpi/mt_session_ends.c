@@ -91,13 +91,16 @@ static void copy_file(const char *from, const char *to, long keep_bytes)
     fclose(out);
 }
 
+static char start_dir[4096];
+
 /* Makes ./model a copy of a fixture and goes to a directory of this rank's own. */
 static void own_model(const char *fixture, long keep_bytes, char dir[64])
 {
     static const char *const files[] = { "config.json", "generation_config.json",
                                          "model.safetensors" };
     snprintf(dir, 64, "/tmp/mt_session_XXXXXX");
-    if (!mkdtemp(dir) || chdir(dir) || mkdir("model", 0700))
+    if (!getcwd(start_dir, sizeof start_dir) || !mkdtemp(dir) || chdir(dir) ||
+        mkdir("model", 0700))
         abort();
     for (int i = 0; i < 3; i++) {
         char from[4096], to[64];
@@ -115,7 +118,7 @@ static void drop_model(const char *dir)
     unlink("model/generation_config.json");
     unlink("model/model.safetensors");
     rmdir("model");
-    if (!chdir("/"))
+    if (!chdir(start_dir))
         rmdir(dir);
 }
 
