@@ -71,7 +71,7 @@ static ls_status load_template(struct ls_postprocess *p, const json_t *in, struc
 {
     const char *where = "post_processor.TemplateProcessing";
     const json_t *items, *tokens, *item;
-    struct ls_ids *t;
+    struct ls_ids *t = NULL;
     size_t i;
     ls_status s = ls_field_array(in, where, "single", &items, err);
     if (!s && !items)
@@ -108,7 +108,7 @@ static ls_status load_pair(struct ls_ids *t, const json_t *in, const char *name,
 
 static ls_status load_cls_sep(struct ls_postprocess *p, const json_t *in, struct ls_err *err)
 {
-    struct ls_ids *t;
+    struct ls_ids *t = NULL;
     ls_status s = new_template(p, &t, err);
     if (!s)
         s = load_pair(t, in, "cls", err);
