@@ -27,8 +27,7 @@ enum {
     LS_SUM_LANES = 16, /* lanes of a row sum */
 };
 
-/* --- instruction-set independent: formats, packing, floating-point state -------------------
- */
+/* --- formats, packing, floating-point state ----------------------------------------------- */
 
 size_t ls_fmt_bytes(enum ls_fmt fmt); /* bytes of one element */
 
@@ -60,8 +59,7 @@ bool ls_fp_is_flushing(void);
 size_t ls_kv_k_bytes(enum ls_fmt d, int k_dim);
 size_t ls_kv_v_bytes(enum ls_fmt d, int v_dim);
 
-/* --- one table per instruction set ----------------------------------------------------------
- */
+/* --- one table per instruction set -------------------------------------------------------- */
 
 enum ls_act { LS_ACT_SILU, LS_ACT_GELU_TANH };
 enum ls_norm_weight {
@@ -157,13 +155,10 @@ struct ls_kernels {
 /* Scratch of one attention call over at most max_visible keys per query. */
 size_t ls_attn_scratch_floats(int max_visible);
 
-/* The log-probability (log by kernels/math64.h):
- * (double)x - (double)max - log(sum). */
-
+/* (double)x - (double)max - log(sum), the logarithm by kernels/math64.h. */
 double ls_log_prob(float x, float max, double sum);
 
-/* --- choosing a table ------------------------------------------------------------------------
- */
+/* --- choosing a table --------------------------------------------------------------------- */
 
 enum ls_cpu_path { LS_CPU_REF, LS_CPU_AVX2, LS_CPU_AVX512, LS_N_CPU_PATHS };
 

@@ -117,7 +117,9 @@ static bool check_rmsnorm(const struct ls_kernels *k)
     float y[N];
     k->rmsnorm(r.y, r.gate, r.up, N, EPS, LS_NORM_W, LS_FMT_BF16);
     k->rmsnorm(y, r.gate, r.up, N, EPS, LS_NORM_ONE_PLUS_W, LS_FMT_F16);
-    return equal(r.y, want_rmsnorm, N) && equal(y, want_rmsnorm_one_plus, N);
+    bool ok = equal(r.y, want_rmsnorm, N) && equal(y, want_rmsnorm_one_plus, N);
+    k->rmsnorm(y, r.gate, r.up, N, EPS, LS_NORM_W_ONCE, LS_FMT_F32);
+    return ok && equal(y, want_rmsnorm_once, N);
 }
 
 static bool check_layernorm(const struct ls_kernels *k)
@@ -146,6 +148,37 @@ static bool check_softcap(const struct ls_kernels *k)
     struct rows r = start_rows(k);
     k->softcap(r.wide, N, FIVE);
     return equal(r.wide, want_softcap, N);
+}
+
+static bool check_accumulate(const struct ls_kernels *k)
+{
+    struct rows r = start_rows(k);
+    k->accumulate(r.gate, r.up, THIRD, N);
+    return equal(r.gate, want_accumulate, N);
+}
+
+static bool check_gated_clamped(const struct ls_kernels *k)
+{
+    struct rows r = start_rows(k);
+    k->gated_clamped(r.y, r.wide, r.up, N, 1.75f, 2.5f, LS_FMT_BF16);
+    return equal(r.y, want_gated_clamped, N);
+}
+
+static bool check_exp_below(const struct ls_kernels *k)
+{
+    struct rows r = start_rows(k);
+    float most = r.wide[0];
+    for (int i = 1; i < N; i++)
+        most = r.wide[i] > most ? r.wide[i] : most;
+    k->exp_below(r.y, r.wide, most, N);
+    return equal(r.y, want_exp_below, N);
+}
+
+static bool check_sigmoid(const struct ls_kernels *k)
+{
+    struct rows r = start_rows(k);
+    k->sigmoid(r.y, r.wide, N);
+    return equal(r.y, want_sigmoid, N);
 }
 
 static bool check_sum_exp(const struct ls_kernels *k)
@@ -387,6 +420,10 @@ const char *ls_kernels_selftest(const struct ls_kernels *k)
         { "narrow", check_narrow },
         { "kv_store", check_kv_store },
         { "attention", check_attention },
+        { "accumulate", check_accumulate },
+        { "gated_clamped", check_gated_clamped },
+        { "exp_below", check_exp_below },
+        { "sigmoid", check_sigmoid },
         { "sum_exp", check_sum_exp },
         { "canonical_nan", check_canonical_nan },
     };

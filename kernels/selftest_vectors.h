@@ -1,6 +1,6 @@
 /* Start-up vectors, written by mpi_tests/kernel/make_vectors.py: do not edit.
- * Bits of binary32 numbers, computed with exact fractions and not by any kernel. The inputs they
- * belong to are made by selftest.c from `pool` and `special`. Layer: kernels, internal. */
+ * Bits of binary32 numbers, computed with exact fractions and not by any kernel. The inputs
+ * they belong to are made by selftest.c from `pool` and `special`. Layer: kernels, internal. */
 #ifndef LS_KERNELS_SELFTEST_VECTORS_H
 #define LS_KERNELS_SELFTEST_VECTORS_H
 
@@ -113,6 +113,12 @@ static const uint32_t want_rmsnorm_one_plus[19] = {
     0xc0c5a000u, 0x3e8ea000u, 0xc03f4000u, 0xbf928000u, 0xc08e0000u
 };
 
+static const uint32_t want_rmsnorm_once[19] = {
+    0xbd99ed3eu, 0xbdb22500u, 0xbf149d32u, 0xbf1866f1u, 0x3c55eb87u, 0xbf352a18u, 0x3a9fdae8u,
+    0x3ef9c291u, 0xbf3fd1afu, 0xc0911d03u, 0x3f9c90c3u, 0xbcdd507au, 0x3e842bf7u, 0x3ee7787au,
+    0xc0ee1ec8u, 0x3d342364u, 0xbe32bb1du, 0x3f1d71efu, 0xc05b1f0du
+};
+
 static const uint32_t want_layernorm[19] = {
     0x3f029be9u, 0xbe2eeb1cu, 0xbf77528cu, 0x3f790ce9u, 0xbcfd1909u, 0xbfcb5976u, 0x3f1f4e44u,
     0x4002f22au, 0xbfbb22a6u, 0xc13dcdc4u, 0xbeea3deau, 0x402d152bu, 0xbea5f4b0u, 0xc012a486u,
@@ -141,6 +147,30 @@ static const uint32_t want_softcap[19] = {
     0x3f5eb5fbu, 0x3f9077e6u, 0x40985f7bu, 0xc01b3ed9u, 0x3f0ea7a9u, 0x405ffb48u, 0xbe2f6e69u,
     0x409b2f26u, 0xc0574214u, 0x407b55fau, 0xbffc8474u, 0xbdfa7336u, 0x407d99d2u, 0xc085d6b5u,
     0x409a8534u, 0x3fe55947u, 0xc09ff5e5u, 0xc09ed99du, 0xc093fbbau
+};
+
+static const uint32_t want_accumulate[19] = {
+    0x3d855554u, 0x3e395555u, 0x403b5555u, 0xbe915555u, 0x3e7eaaabu, 0x3f815555u, 0xbd9bd555u,
+    0x4066f555u, 0xbf5eaaaau, 0xbf040001u, 0xc0108000u, 0x3f0c3aabu, 0x3ff65555u, 0xc00dc000u,
+    0x3fb55555u, 0x3f300000u, 0xc0ef56abu, 0xc099baabu, 0xbfca0000u
+};
+
+static const uint32_t want_gated_clamped[19] = {
+    0x3e6a0000u, 0x3ecd0000u, 0x3f9e0000u, 0xbd920000u, 0x3ef70000u, 0xbf410000u, 0xbd8d0000u,
+    0x40590000u, 0xbc030000u, 0xc06d0000u, 0x3da20000u, 0xbe1b0000u, 0x405a0000u, 0xb8810000u,
+    0xc06d0000u, 0x40090000u, 0xa55b0000u, 0xaf4e0000u, 0xb7a30000u
+};
+
+static const uint32_t want_exp_below[19] = {
+    0x3891bf39u, 0x38bed579u, 0x3e9e9c36u, 0x360909f0u, 0x3853cf04u, 0x3b107bdau, 0x37cbf320u,
+    0x3f800000u, 0x3503382du, 0x3bbcd9d3u, 0x367082b7u, 0x37d63526u, 0x3bcf6980u, 0x33929427u,
+    0x3f3863cfu, 0x39455182u, 0x27afe8d8u, 0x2dc648e1u, 0x32151549u
+};
+
+static const uint32_t want_sigmoid[19] = {
+    0x3f34e372u, 0x3f425c99u, 0x3f7ff9e6u, 0x3d8757c5u, 0x3f22e80au, 0x3f7cb13du, 0x3eea1db5u,
+    0x3f7ffe1cu, 0x3c887458u, 0x3f7eb97bu, 0x3de23eb3u, 0x3ef05cfdu, 0x3f7ed691u, 0x3b1aa489u,
+    0x3f7ffd60u, 0x3f5df60eu, 0x2f3a06b1u, 0x3551b01au, 0x399d9c0au
 };
 
 static const uint32_t want_sum_exp[2] = {

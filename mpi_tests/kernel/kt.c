@@ -7,6 +7,7 @@
 #include <string.h>
 
 extern const struct ls_kernels ls_emulated_avx512, ls_emulated_avx512bf16;
+extern const struct ls_kernels ls_unoptimised_ref, ls_unoptimised_avx2;
 
 enum { CANARY = 192, MAX_BUFFERS = 64, MAX_PRINTED = 10 };
 
@@ -16,6 +17,7 @@ static struct {
     bool is_long;
     unsigned saved;
     unsigned long n_checked, n_failed;
+    uint64_t digest; /* of everything expected, to compare compilers with */
     char *buffer[MAX_BUFFERS];
     size_t bytes[MAX_BUFFERS];
     int n_buffers;
@@ -44,7 +46,8 @@ void kt_start(const char *name, int argc, char **argv)
 int kt_finish(void)
 {
     ls_fp_leave(kt.saved);
-    printf("%s: %lu compared, %lu differ\n", kt.name, kt.n_checked, kt.n_failed);
+    printf("%s: %lu compared, %lu differ, digest %016llx\n", kt.name, kt.n_checked, kt.n_failed,
+           (unsigned long long)kt.digest);
     if (!kt.n_checked)
         printf("%s: nothing was compared\n", kt.name);
     return kt.n_failed || !kt.n_checked ? 1 : 0;
@@ -68,6 +71,8 @@ int kt_tables(struct kt_table out[8])
         out[n++] = (struct kt_table){ "avx512bf16", k };
     out[n++] = (struct kt_table){ "avx512 emulated", &ls_emulated_avx512 };
     out[n++] = (struct kt_table){ "avx512bf16 emulated", &ls_emulated_avx512bf16 };
+    out[n++] = (struct kt_table){ "avx2 -O0", &ls_unoptimised_avx2 };
+    out[n++] = (struct kt_table){ "ref -O0", &ls_unoptimised_ref };
     return n;
 }
 
@@ -196,6 +201,17 @@ bool kt_same(float a, float b)
     return (isnan(a) && isnan(b)) || !memcmp(&a, &b, sizeof a);
 }
 
+/* FNV-1a over 32-bit words, NaN as one. */
+static void digest(const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t u = 0x7fc00000u;
+        if (!isnan(x[i]))
+            memcpy(&u, &x[i], sizeof u);
+        kt.digest = (kt.digest ^ u) * 0x100000001b3u;
+    }
+}
+
 void kt_equal(const char *what, const char *label, const float *want, const float *got,
               size_t n)
 {
@@ -206,6 +222,7 @@ void kt_equal(const char *what, const char *label, const float *want, const floa
             n_wrong++;
         }
     kt.n_checked += n;
+    digest(want, n);
     if (!n_wrong)
         return;
     kt_check(false, "%s, %s: %zu of %zu differ, the first at %zu: expected %a, got %a", what,

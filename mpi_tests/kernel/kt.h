@@ -13,7 +13,8 @@ void kt_start(const char *name, int argc, char **argv);
 int kt_finish(void);
 bool kt_is_long(void);
 
-/* The fast tables: native ones where the CPU has them, emulated AVX-512 always. */
+/* Everything that must equal ref: native tables where the CPU has them, emulated AVX-512
+ * always, and ref and avx2 compiled without optimisation. */
 struct kt_table {
     const char *label;
     const struct ls_kernels *k;

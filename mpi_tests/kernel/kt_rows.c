@@ -98,7 +98,7 @@ static void one_round(const struct kt_table *table, int n_tables)
     enum kt_values kind = (enum kt_values)kt_int(0, KT_N_VALUES - 1);
     float multiplier = kt_value(kind, LS_FMT_F32);
     in.act = (enum ls_act)kt_int(0, 1);
-    in.kind = (enum ls_norm_weight)kt_int(0, 1);
+    in.kind = (enum ls_norm_weight)kt_int(0, 2);
     in.pairs = (enum ls_rope_pairs)kt_int(0, 1);
     in.eps = kt_int(0, 1) ? 1e-5f : 1e-6f;
     in.s = kt_int(0, 1) ? 50.0f : kt_value(kind, LS_FMT_F32);

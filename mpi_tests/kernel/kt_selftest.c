@@ -105,6 +105,31 @@ static void bad_attention(const struct ls_attn *a, float *scratch)
     spoil(a->o + a->v_dim - 1);
 }
 
+static void bad_accumulate(float *acc, const float *y, float w, int n)
+{
+    ref->accumulate(acc, y, w, n);
+    spoil(acc);
+}
+
+static void bad_gated_clamped(float *y, const float *gate, const float *up, int n, float alpha,
+                              float limit, enum ls_fmt d)
+{
+    ref->gated_clamped(y, gate, up, n, alpha, limit, d);
+    spoil(y + n - 1);
+}
+
+static void bad_exp_below(float *y, const float *x, float max, int n)
+{
+    ref->exp_below(y, x, max, n);
+    spoil(y);
+}
+
+static void bad_sigmoid(float *y, const float *x, int n)
+{
+    ref->sigmoid(y, x, n);
+    spoil(y);
+}
+
 static double bad_sum_exp(const float *x, int n, float *max)
 {
     return ref->sum_exp(x, n, max) * (1.0 + 0x1p-52);
@@ -146,6 +171,10 @@ static void spoil_each(void)
     SPOILED(narrow);
     SPOILED(kv_store);
     SPOILED(attention);
+    SPOILED(accumulate);
+    SPOILED(gated_clamped);
+    SPOILED(exp_below);
+    SPOILED(sigmoid);
     SPOILED(sum_exp);
     SPOILED(canonical_nan);
     for (int d = 0; d < LS_N_FMT; d++)

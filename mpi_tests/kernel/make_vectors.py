@@ -167,6 +167,11 @@ def gelu(x):
     return mul(mul(0.5, x), add(1.0, tanh(inner)))
 
 
+def gated_clamped(gate, up, alpha, limit):
+    g, u = min(gate, limit), max(min(up, limit), -limit)
+    return mul(add(u, 1.0), mul(g, sigmoid(mul(g, alpha))))
+
+
 def dot(x, w):
     """Panels of 256, pairs in ascending order, the odd element first, odd K completed by 0."""
     total = None
@@ -191,11 +196,15 @@ def root_mean(squares, n, eps):
     return div(1.0, sqrt(add(div(squares, float(n)), eps)))
 
 
-def rmsnorm(x, w, eps, one_plus, d):
+def fold_squares(x):
     lanes = [0.0] * 16
     for i, v in enumerate(x):
         lanes[i % 16] = fma(v, v, lanes[i % 16])
-    r = root_mean(fold(lanes), len(x), eps)
+    return fold(lanes)
+
+
+def rmsnorm(x, w, eps, one_plus, d):
+    r = root_mean(fold_squares(x), len(x), eps)
     if one_plus:
         return [store(mul(mul(v, r), add(1.0, g)), d) for v, g in zip(x, w)]
     return [store(mul(store(mul(v, r), d), g), d) for v, g in zip(x, w)]
@@ -303,6 +312,8 @@ def row_vectors():
     eps = const('0x1.4f8b58p-17')
     out.append(array('want_rmsnorm', rmsnorm(gate, up, eps, False, 'bf16')))
     out.append(array('want_rmsnorm_one_plus', rmsnorm(gate, up, eps, True, 'f16')))
+    r = root_mean(fold_squares(gate), N, eps)
+    out.append(array('want_rmsnorm_once', [mul(mul(v, r), w) for v, w in zip(gate, up)]))
     out.append(array('want_layernorm', layernorm(gate, up, row(N, 29, 3), eps, 'f32')))
     x, c, s = row(2 * N, 17, 9), row(N, 5, 3), row(N, 8, 11)
     halves = [turn(x[i], x[N + i], c[i], s[i], 'f32') for i in range(N)]
@@ -310,6 +321,11 @@ def row_vectors():
     out.append(array('want_rope_halves', [a for a, _ in halves] + [b for _, b in halves]))
     out.append(array('want_rope_neighbours', [v for p in pairs for v in p]))
     out.append(array('want_softcap', [mul(5.0, tanh(div(v, 5.0))) for v in wide]))
+    out.append(array('want_accumulate', [fma(third, u, g) for g, u in zip(gate, up)]))
+    out.append(array('want_gated_clamped', [
+        store(gated_clamped(g, u, 1.75, 2.5), 'bf16') for g, u in zip(wide, up)]))
+    out.append(array('want_exp_below', [exp(sub(v, max(wide))) for v in wide]))
+    out.append(array('want_sigmoid', [sigmoid(v) for v in wide]))
     lanes = [0.0] * 16  # binary64: Python's own addition
     for i, v in enumerate(wide):
         lanes[i % 16] += exp(sub(v, max(wide)))
@@ -350,8 +366,8 @@ def attention_vectors():
 
 
 HEADER = '''/* Start-up vectors, written by mpi_tests/kernel/make_vectors.py: do not edit.
- * Bits of binary32 numbers, computed with exact fractions and not by any kernel. The inputs they
- * belong to are made by selftest.c from `pool` and `special`. Layer: kernels, internal. */
+ * Bits of binary32 numbers, computed with exact fractions and not by any kernel. The inputs
+ * they belong to are made by selftest.c from `pool` and `special`. Layer: kernels, internal. */
 #ifndef LS_KERNELS_SELFTEST_VECTORS_H
 #define LS_KERNELS_SELFTEST_VECTORS_H
 
