@@ -23,8 +23,10 @@ export OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OMPI_MCA_btl_base_warn_component_unused=0
 # For sanitized builds: a full unwind finds MPI's own frames, which the list then excuses.
+# shellcheck disable=SC2034  # used in LSAN_OPTIONS
 here=$(dirname "$0")
 export ASAN_OPTIONS="${ASAN_OPTIONS:-fast_unwind_on_malloc=0}"
+# shellcheck disable=SC2016  # the quotes are part of the value, the name inside expands
 export LSAN_OPTIONS="${LSAN_OPTIONS:-print_suppressions=0:suppressions='$here/lsan.supp'}"
 if [ "$np" = 0 ]; then
     exec timeout -k 10 "${LS_MPI_TIMEOUT:-120}" "$@"
