@@ -226,7 +226,7 @@ static ls_status fill_tries(struct ls_added *a, const struct ls_normalizer *nz,
 {
     struct ls_matcher m = { 0 };
     struct ls_norm_work work = { 0 };
-    ls_status s = ls_matcher_prepare(&m, err);
+    ls_status s = LS_OK;
     for (size_t i = 0; !s && i < a->n; i++) {
         const struct ls_added_token *t = &a->tokens[i];
         s = t->normalized ? add_normalized(a, (int32_t)i, nz, &m, &work, err)

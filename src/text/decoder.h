@@ -72,10 +72,11 @@ void ls_decoder_reset(struct ls_dec_run *run);
 void ls_dec_run_finish(struct ls_dec_run *run);
 
 /* Appends the bytes that one token stands for by itself, which need not be whole characters:
- * byte-level letters and <0xHH> undone, marks as spaces, nothing stripped. */
+ * byte-level letters and <0xHH> undone, marks as spaces, nothing stripped. work: two buffers
+ * that the caller keeps. */
 ls_status ls_decoder_token_bytes(const struct ls_decoder *d, struct ls_matcher *m,
-                                 struct ls_view token, struct ls_bytes *out,
-                                 struct ls_err *err);
+                                 struct ls_view token, struct ls_bytes work[2],
+                                 struct ls_bytes *out, struct ls_err *err);
 
 /* Value of a "<0xHH>" token, or -1. */
 int ls_byte_token(const uint8_t *s, size_t n);

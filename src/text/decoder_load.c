@@ -172,21 +172,16 @@ static ls_status token_stage(const struct ls_decoder *d, const struct ls_dec_sta
 }
 
 ls_status ls_decoder_token_bytes(const struct ls_decoder *d, struct ls_matcher *m,
-                                 struct ls_view token, struct ls_bytes *out, struct ls_err *err)
+                                 struct ls_view token, struct ls_bytes work[2],
+                                 struct ls_bytes *out, struct ls_err *err)
 {
-    struct ls_bytes a = { 0 }, b = { 0 };
     bool raw = false;
-    ls_status s = ls_bytes_append(&a, token.s, token.n, err);
-    for (int i = 0; !s && !raw && i < d->n; i++) {
-        b.n = 0;
-        s = token_stage(d, &d->stages[i], m, &a, &b, &raw, err);
-        struct ls_bytes swap = a;
-        a = b;
-        b = swap;
+    int from = 0;
+    work[0].n = 0;
+    ls_status s = ls_bytes_append(&work[0], token.s, token.n, err);
+    for (int i = 0; !s && !raw && i < d->n; i++, from = 1 - from) {
+        work[1 - from].n = 0;
+        s = token_stage(d, &d->stages[i], m, &work[from], &work[1 - from], &raw, err);
     }
-    if (!s)
-        s = ls_bytes_append(out, a.data, a.n, err);
-    ls_bytes_finish(&a);
-    ls_bytes_finish(&b);
-    return s;
+    return s ? s : ls_bytes_append(out, work[from].data, work[from].n, err);
 }

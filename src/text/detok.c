@@ -11,13 +11,11 @@ struct ls_detok {
     bool skip_special;
 };
 
-static ls_status start(struct ls_detok *d, const struct ls_tokenizer *tok, bool skip_special,
-                       struct ls_err *err)
+static void start(struct ls_detok *d, const struct ls_tokenizer *tok, bool skip_special)
 {
     *d = (struct ls_detok){ .tok = tok, .skip_special = skip_special };
     d->run.d = &tok->decoder;
     d->run.m = &d->matcher;
-    return ls_matcher_prepare(&d->matcher, err);
 }
 
 static void stop(struct ls_detok *d)
@@ -33,12 +31,9 @@ ls_status ls_detok_create(struct ls_detok **out, const struct ls_tokenizer *tok,
     ls_status s = ls_alloc(&p, sizeof **out, "detokeniser", err);
     if (s)
         return s;
-    s = start(p, tok, skip_special, err);
-    if (s)
-        ls_free(p);
-    else
-        *out = p;
-    return s;
+    start(p, tok, skip_special);
+    *out = p;
+    return LS_OK;
 }
 
 void ls_detok_destroy(struct ls_detok *d)
@@ -75,7 +70,8 @@ ls_status ls_tokenizer_decode(const struct ls_tokenizer *tok, const int32_t *ids
 {
     struct ls_detok d;
     size_t before = out->n;
-    ls_status s = start(&d, tok, skip_special, err);
+    ls_status s = LS_OK;
+    start(&d, tok, skip_special);
     for (size_t i = 0; !s && i < n; i++)
         s = ls_detok_feed(&d, ids[i], out, err);
     if (!s)
@@ -86,17 +82,23 @@ ls_status ls_tokenizer_decode(const struct ls_tokenizer *tok, const int32_t *ids
     return s;
 }
 
+static ls_status token_bytes(const struct ls_tokenizer *tok, struct ls_scratch *w, int32_t id,
+                             struct ls_bytes *out, struct ls_err *err)
+{
+    struct ls_view token = ls_token_shown(tok, id);
+    if (!token.s)
+        return LS_OK;
+    return ls_decoder_token_bytes(&tok->decoder, &w->matcher, token, w->token, out, err);
+}
+
 ls_status ls_tokenizer_token_bytes(const struct ls_tokenizer *tok, int32_t id,
                                    struct ls_bytes *out, struct ls_err *err)
 {
     struct ls_scratch *w;
-    struct ls_view token = ls_token_shown(tok, id);
-    if (!token.s)
-        return LS_OK;
     ls_status s = ls_scratch_take(tok, &w, err);
     if (s)
         return s;
-    s = ls_decoder_token_bytes(&tok->decoder, &w->matcher, token, out, err);
+    s = token_bytes(tok, w, id, out, err);
     ls_scratch_give(tok, w);
     return s;
 }
@@ -105,13 +107,18 @@ ls_status ls_tokenizer_token_text(const struct ls_tokenizer *tok, int32_t id,
                                   struct ls_bytes *out, struct ls_err *err)
 {
     static const uint8_t broken[] = { 0xef, 0xbf, 0xbd };
-    struct ls_bytes raw = { 0 };
-    ls_status s = ls_tokenizer_token_bytes(tok, id, &raw, err);
-    for (size_t at = 0, len; !s && at < raw.n; at += len) {
-        bool whole = ls_utf8_scan(raw.data + at, raw.n - at, &len) == LS_UTF8_WHOLE;
-        s = whole ? ls_bytes_append(out, raw.data + at, len, err)
+    struct ls_scratch *w;
+    ls_status s = ls_scratch_take(tok, &w, err);
+    if (s)
+        return s;
+    struct ls_bytes *raw = &w->token[2];
+    raw->n = 0;
+    s = token_bytes(tok, w, id, raw, err);
+    for (size_t at = 0, len; !s && at < raw->n; at += len) {
+        bool whole = ls_utf8_scan(raw->data + at, raw->n - at, &len) == LS_UTF8_WHOLE;
+        s = whole ? ls_bytes_append(out, raw->data + at, len, err)
                   : ls_bytes_append(out, broken, sizeof broken, err);
     }
-    ls_bytes_finish(&raw);
+    ls_scratch_give(tok, w);
     return s;
 }

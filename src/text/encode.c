@@ -15,6 +15,8 @@ static void free_scratch(struct ls_scratch *s)
     ls_pre_work_finish(&s->pre);
     ls_bpe_work_finish(&s->bpe);
     ls_ids_finish(&s->ids);
+    for (int i = 0; i < 3; i++)
+        ls_bytes_finish(&s->token[i]);
     ls_free(s);
 }
 
@@ -41,11 +43,6 @@ ls_status ls_scratch_take(const struct ls_tokenizer *tok, struct ls_scratch **ou
         if (st)
             return st;
         s = p;
-        st = ls_matcher_prepare(&s->matcher, err);
-        if (st) {
-            free_scratch(s);
-            return st;
-        }
     }
     *out = s;
     return LS_OK;

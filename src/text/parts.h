@@ -26,6 +26,7 @@ struct ls_scratch {
     struct ls_pre_work pre;
     struct ls_bpe_work bpe;
     struct ls_ids ids;
+    struct ls_bytes token[3]; /* one token on its way to bytes */
 };
 
 enum { LS_POOL_MOST = 64 }; /* idle scratches kept; further ones are freed */

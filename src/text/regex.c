@@ -17,10 +17,8 @@ struct ls_regex {
     size_t n_literal; /* bytes */
 };
 
-ls_status ls_matcher_prepare(struct ls_matcher *m, struct ls_err *err)
+static ls_status prepare(struct ls_matcher *m, struct ls_err *err)
 {
-    if (m->match_data)
-        return LS_OK;
     m->context = pcre2_match_context_create(NULL);
     m->stack = pcre2_jit_stack_create(STACK_LEAST_BYTES, STACK_MOST_BYTES, NULL);
     m->match_data = pcre2_match_data_create(1, NULL);
@@ -137,6 +135,9 @@ bool ls_regex_is_one_char(const struct ls_regex *re)
 
 static ls_status find_code(struct ls_search *it, bool *found, struct ls_err *err)
 {
+    ls_status s = it->m->match_data ? LS_OK : prepare(it->m, err);
+    if (s)
+        return s;
     pcre2_match_data *md = it->m->match_data;
     int rc = it->re->jit ? pcre2_jit_match(it->re->code, it->s, it->n, it->from,
                                            PCRE2_NO_UTF_CHECK, md, it->m->context)

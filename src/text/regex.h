@@ -12,14 +12,14 @@
 
 struct ls_regex;
 
-/* What one thread needs to search; zeroed is valid, filled by ls_matcher_prepare. */
+/* What one thread needs to search; zeroed is valid and costs nothing until a regular expression
+ * is searched for. */
 struct ls_matcher {
     void *match_data; /* owned, pcre2_match_data */
     void *context;    /* owned, pcre2_match_context */
     void *stack;      /* owned, pcre2_jit_stack */
 };
 
-ls_status ls_matcher_prepare(struct ls_matcher *m, struct ls_err *err);
 void ls_matcher_finish(struct ls_matcher *m);
 
 /* literal: the pattern is a plain text. Heap; LS_E_FORMAT names a pattern that is not
