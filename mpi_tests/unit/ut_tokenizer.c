@@ -1,4 +1,5 @@
 /* Special tokens, refusals, and use from several threads. */
+#include "base/alloc.h"
 #include "text_rig.h"
 
 #include <pthread.h>
@@ -19,6 +20,8 @@
     "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"      \
     "\"id\":\"<s>\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],"             \
     "\"special_tokens\":{\"<s>\":{\"id\":\"<s>\",\"ids\":[3],\"tokens\":[\"<s>\"]}}},"
+#define BYTE_LEVEL "\"post_processor\":{\"type\":\"ByteLevel\"},"
+#define LLAMA      "{\"tokenizer_class\":\"LlamaTokenizerFast\","
 #define ADDED                                                                                  \
     "\"added_tokens\":[{\"id\":3,\"content\":\"<s>\",\"special\":true},"                       \
     "{\"id\":4,\"content\":\"</s>\",\"special\":true}],"
@@ -47,18 +50,22 @@ static void bos_is_put_once(void **state)
         { FILE_WITH(TEMPLATE), NULL, "3 2 ", "2 " },
         { FILE_WITH(TEMPLATE ADDED), "{\"bos_token\":\"<s>\",\"add_bos_token\":true}", "3 2 ",
           "2 " },
-        { FILE_WITH(ADDED), "{\"bos_token\":\"<s>\",\"add_bos_token\":true}", "3 2 ", "2 " },
-        { FILE_WITH(ADDED), "{\"bos_token\":\"<s>\"}", "2 ", "2 " },
-        { FILE_WITH(TEMPLATE ADDED), "{\"bos_token\":\"<s>\"}", "3 2 ", "2 " },
-        { FILE_WITH(TEMPLATE ADDED), "{\"bos_token\":\"<s>\",\"add_bos_token\":false}", "2 ",
+        { FILE_WITH(TEMPLATE ADDED), "{\"bos_token\":\"<s>\",\"add_bos_token\":false}", "3 2 ",
           "2 " },
-        { FILE_WITH(TEMPLATE ADDED), "{\"add_bos_token\":true,\"bos_token\":null}", "2 ",
+        { FILE_WITH(ADDED), "{\"bos_token\":\"<s>\",\"add_bos_token\":true}", "2 ", "2 " },
+        { FILE_WITH(TEMPLATE ADDED), LLAMA "\"bos_token\":\"<s>\",\"add_bos_token\":true}",
+          "3 2 ", "2 " },
+        { FILE_WITH(ADDED), LLAMA "\"bos_token\":\"<s>\",\"add_bos_token\":true}", "3 2 ",
           "2 " },
-        { FILE_WITH(ADDED),
-          "{\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":\"</s>\",\"add_bos_token\":true,"
-          "\"add_eos_token\":true}",
+        { FILE_WITH(ADDED), LLAMA "\"bos_token\":\"<s>\",\"add_bos_token\":false}", "2 ",
+          "2 " },
+        { FILE_WITH(ADDED), LLAMA "\"bos_token\":\"<s>\"}", "2 ", "2 " },
+        { FILE_WITH(ADDED), LLAMA "\"add_bos_token\":true,\"bos_token\":null}", "2 ", "2 " },
+        { FILE_WITH(BYTE_LEVEL ADDED),
+          LLAMA "\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":\"</s>\","
+                "\"add_bos_token\":true,\"add_eos_token\":true}",
           "3 2 4 ", "2 " },
-        { FILE_WITH(TEMPLATE ADDED), "{\"eos_token\":\"</s>\",\"add_eos_token\":true}", "2 4 ",
+        { FILE_WITH(ADDED), LLAMA "\"eos_token\":\"</s>\",\"add_eos_token\":true}", "2 4 ",
           "2 " },
     };
     (void)state;
@@ -170,7 +177,7 @@ static const struct {
       "<x> has id 7, expected 4" },
     { FILE_WITH("\"added_tokens\":[{\"id\":2,\"content\":\"a\"}],"), NULL, "expected 0" },
     { FILE_WITH("\"added_tokens\":[{\"id\":1e9,\"content\":\"a\"}],"), NULL, "field id" },
-    { FILE_WITH(""), "{\"bos_token\":\"<q>\",\"add_bos_token\":true}", "has no id" },
+    { FILE_WITH(""), LLAMA "\"bos_token\":\"<q>\",\"add_bos_token\":true}", "has no id" },
     { FILE_WITH(""), "{\"bos_token\":7}", "bos_token" },
     { FILE_WITH(""), "{\"added_tokens_decoder\":{\"x\":{}}}", "not an id" },
     { FILE_WITH(""), "{", "tokenizer_config.json: line" },
@@ -294,6 +301,37 @@ static void long_words_end(void **state)
     ls_tokenizer_destroy(tok);
 }
 
+/* The second time nothing is allocated: work space is kept. */
+static void repeating_allocates_nothing(void **state)
+{
+    static const char text[] = "The ferry leaves <|eos|> the harbour at 7, na\xc3\xafvely.";
+    struct ls_ids ids = { 0 };
+    struct ls_bytes out = { 0 };
+    struct ls_detok *d = NULL;
+    struct ls_err err = { 0 };
+    uint64_t before = 0;
+    (void)state;
+    struct ls_tokenizer *tok = rig_open(LS_FIXTURES "/tokenizers/small", true);
+    assert_int_equal(ls_detok_create(&d, tok, true, &err), LS_OK);
+    for (int round = 0; round < 3; round++) {
+        if (round == 1)
+            before = ls_alloc_count();
+        ids.n = out.n = 0;
+        assert_int_equal(ls_tokenizer_encode(tok, text, sizeof text - 1, true, &ids, &err),
+                         LS_OK);
+        for (size_t i = 0; i < ids.n; i++) {
+            assert_int_equal(ls_detok_feed(d, ids.data[i], &out, &err), LS_OK);
+            assert_int_equal(ls_tokenizer_token_text(tok, ids.data[i], &out, &err), LS_OK);
+        }
+        assert_int_equal(ls_detok_finish(d, &out, &err), LS_OK);
+    }
+    assert_int_equal(ls_alloc_count(), before);
+    ls_detok_destroy(d);
+    ls_ids_finish(&ids);
+    ls_bytes_finish(&out);
+    ls_tokenizer_destroy(tok);
+}
+
 enum { N_THREADS = 4, N_ROUNDS = 200 };
 
 static void *encode_again_and_again(void *arg)
@@ -345,6 +383,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(bad_text_is_refused),
         cmocka_unit_test(missing_unk_fails_the_text),
         cmocka_unit_test(long_words_end),
+        cmocka_unit_test(repeating_allocates_nothing),
         cmocka_unit_test(threads_share_a_tokenizer),
     };
     if (argc > 1)

@@ -5,6 +5,7 @@
 #include "text/vocab.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* A token is a text or {"content": text, ...}; absent or null leaves *out empty. */
 static ls_status read_token(const json_t *config, const char *name, struct ls_view *out,
@@ -114,11 +115,25 @@ static ls_status check_put(const json_t *config, const char *name, int32_t id, b
     return LS_OK;
 }
 
+/* Classes that put BOS and EOS by their settings, for files without a template. */
+static bool puts_by_settings(const json_t *config)
+{
+    static const char *const names[] = { "LlamaTokenizer", "CodeLlamaTokenizer",
+                                         "GemmaTokenizer", "CohereTokenizer" };
+    const char *class = json_string_value(json_object_get(config, "tokenizer_class"));
+    for (size_t i = 0; class && i < sizeof names / sizeof *names; i++) {
+        size_t n = strlen(names[i]);
+        if (!strncmp(class, names[i], n) && (!class[n] || !strcmp(class + n, "Fast")))
+            return true;
+    }
+    return false;
+}
+
 ls_status ls_config_template(struct ls_tokenizer *tok, const json_t *config, struct ls_err *err)
 {
     bool bos = false, eos = false;
     const char *where = "tokenizer_config.json";
-    if (!json_object_get(config, "add_bos_token") && !json_object_get(config, "add_eos_token"))
+    if (tok->post.items.n || !puts_by_settings(config))
         return LS_OK;
     ls_status s = ls_field_bool(config, where, "add_bos_token", &bos, err);
     if (!s)

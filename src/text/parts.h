@@ -53,7 +53,7 @@ void ls_scratch_give(const struct ls_tokenizer *tok, struct ls_scratch *s);
 void ls_scratch_free_all(struct ls_tokenizer *tok);
 
 /* Before the added tokens are sealed: those of tokenizer_config.json (NULL for none), with bos
- * and eos. After it: the post-processor that add_bos_token and add_eos_token ask for. */
+ * and eos. After it: the template that add_bos_token and add_eos_token ask for, if any. */
 ls_status ls_config_tokens(struct ls_tokenizer *tok, const json_t *config, struct ls_err *err);
 ls_status ls_config_template(struct ls_tokenizer *tok, const json_t *config,
                              struct ls_err *err);

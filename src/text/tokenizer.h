@@ -23,9 +23,11 @@ enum { LS_MAX_TEXT_BYTES = 256 << 20 }; /* of one text to encode */
 struct ls_tokenizer;
 
 /* json: tokenizer.json, n bytes; config: tokenizer_config.json or NULL. From the configuration
- * come bos_token and eos_token (special even where tokenizer.json does not list them),
- * added_tokens_decoder, and add_bos_token/add_eos_token: where either is present, together they
- * replace the post-processor, so that each is put exactly once. Destroy takes NULL. */
+ * come bos_token and eos_token (special even where tokenizer.json does not list them) and
+ * added_tokens_decoder. What is put around a text is the post-processor's business alone, as in
+ * the reference; add_bos_token and add_eos_token count only for the tokenizer_class names whose
+ * classes once put the tokens themselves (LlamaTokenizer and the like), and only where the file
+ * has no template, so that nothing is put twice. Destroy takes NULL. */
 ls_status ls_tokenizer_create(struct ls_tokenizer **out, const char *json, size_t n,
                               const char *config, size_t n_config, struct ls_err *err);
 void ls_tokenizer_destroy(struct ls_tokenizer *tok);
