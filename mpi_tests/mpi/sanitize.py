@@ -33,7 +33,7 @@ def build(source, folder):
 
 def environment(folder):
     (folder / "leaks.txt").write_text(SUPPRESSIONS)
-    return {"ASAN_OPTIONS": "detect_leaks=1:halt_on_error=1:abort_on_error=0",
+    return {"ASAN_OPTIONS": "detect_leaks=1:fast_unwind_on_malloc=0:halt_on_error=1:abort_on_error=0",
             "LSAN_OPTIONS": "print_suppressions=0:suppressions='%s'" % (folder / "leaks.txt"),
             "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
 

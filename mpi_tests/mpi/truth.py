@@ -105,13 +105,27 @@ def float32_arm(folder, name, reference, problems):
     return "f32 max %.2e (bound %.2e)" % (got["max"], bound)
 
 
+def reference_length(name, prompt, step):
+    """The length whose frequencies the reference used for this step.
+
+    A dynamic rope of the reference remembers the longest sequence it has seen and goes back only when one is shorter
+    than the model's own limit. Its recomputed greedy paths follow a cached run of prompt + STEPS - 1 tokens, so a prompt
+    beyond the limit has that length's frequencies at every step.
+    """
+    limit = json.loads((harness.FIXTURES / "families" / name / "config.json").read_text())["max_position_embeddings"]
+    if name == "llama-rope-dynamic" and prompt > limit:
+        return prompt + STEPS - 1
+    return prompt + step
+
+
 def greedy_step_by_step(folder, name, reference, problems):
-    """Length-dependent ropes: one forced run per step, with the declared context that very length."""
+    """Length-dependent ropes: one forced run per step, with the declared context that the reference had."""
     for i in range(PROMPTS):
         for step in range(STEPS):
             forced = reference.ids[i] + reference.greedy[i][:step]
+            context = reference_length(name, len(reference.ids[i]), step)
             request = [{"id": "x", "tokens": forced, "max_tokens": 1, "ignore_eos": True, "temperature": 0}]
-            _, rows = logits_of(folder, name, request, "--dtype", "f32", "--context", len(forced))
+            _, rows = logits_of(folder, name, request, "--dtype", "f32", "--context", context)
             got = rows["x"]["lockstep"]["token_ids"]
             check(problems, got == [reference.greedy[i][step]], "prompt %d step %d: %s, expected %d" % (
                 i, step, got, reference.greedy[i][step]))
