@@ -281,13 +281,24 @@ static bool is_plain_greedy(const struct ls_sampler *s)
     return s->sampling->temperature == 0 && !s->counts && !s->sampling->n_bias;
 }
 
+/* The largest value in lanes that a compiler can keep in registers, then its first place. */
 static int32_t arg_max_row(const float *row, int32_t vocab)
 {
-    int32_t best = 0;
-    for (int32_t i = 1; i < vocab; i++)
-        if (row[i] > row[best])
-            best = i;
-    return best;
+    enum { LANES = 32 };
+    float lanes[LANES], max = row[0];
+    int32_t i = 0;
+    for (int j = 0; j < LANES; j++)
+        lanes[j] = row[0];
+    for (; i + LANES <= vocab; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            lanes[j] = row[i + j] > lanes[j] ? row[i + j] : lanes[j];
+    for (; i < vocab; i++)
+        max = row[i] > max ? row[i] : max;
+    for (int j = 0; j < LANES; j++)
+        max = lanes[j] > max ? lanes[j] : max;
+    for (i = 0; i + 1 < vocab && row[i] != max;)
+        i++;
+    return i;
 }
 
 int32_t ls_sampler_pick(const struct ls_sampler *sampler, struct ls_sampler_scratch *scratch,
