@@ -125,15 +125,17 @@ static const char *keep(struct ls_dump *d, const char *text)
 static ls_status add_place(struct ls_dump *d, const char *folder, const char *name,
                            json_t *place, struct ls_err *err)
 {
-    const char *file = NULL, *tensor = NULL;
+    const char *file = NULL;
+    json_t *inside = NULL; /* null for npy */
     json_int_t first = 0, rows = 0;
     char path[4096 + 256];
-    if (json_unpack(place, "{s:s, s:s?, s:I, s:I}", "file", &file, "tensor", &tensor,
+    if (json_unpack(place, "{s:s, s:o, s:I, s:I}", "file", &file, "tensor", &inside,
                     "first_position", &first, "rows", &rows) ||
-        first < 0 || rows < 0)
+        first < 0 || rows < 0 || !(json_is_null(inside) || json_is_string(inside)))
         return ls_fail(err, LS_E_FORMAT,
                        "%s/index.json: '%s' is not {file, tensor, first_position, rows}",
                        folder, name);
+    const char *const tensor = json_string_value(inside);
     if (!*file || *file == '.' || strchr(file, '/') || strlen(file) > 255)
         return ls_fail(err, LS_E_FORMAT, "%s/index.json: '%s' names the file '%.64s'", folder,
                        name, file);
