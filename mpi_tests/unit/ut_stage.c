@@ -309,15 +309,34 @@ static void scratch_is_announced(void **state)
     rig_close(&m);
 }
 
-static int n_progress;
+static int n_progress, give_up_at;
 
 /* A denormal survives here: the caller's floating-point state is its own. */
-static void count_progress(void *arg)
+static bool count_progress(void *arg)
 {
     volatile float small = 0x1p-100f, smaller = small * 0x1p-40f;
     assert_true(smaller > 0);
     assert_ptr_equal(arg, &n_progress);
-    n_progress++;
+    return ++n_progress != give_up_at;
+}
+
+/* A chain of one stage that reports its progress. */
+static void open_with_progress(struct rig_chain *c, const struct rig_model *m,
+                               const struct rig_layout *layout, int n_threads)
+{
+    rig_chain_open(c, m, layout);
+    ls_stage_destroy(c->stages[0]);
+    const struct ls_stage_config config = { .arch = &m->arch,
+                                            .ckpt = m->ckpt,
+                                            .kernels = layout->kernels,
+                                            .last_layer = m->arch.n_layers,
+                                            .n_threads = n_threads,
+                                            .limits = layout->limits,
+                                            .max_logit_rows = 8,
+                                            .progress = count_progress,
+                                            .progress_arg = &n_progress };
+    n_progress = 0;
+    assert_int_equal(ls_stage_create(&c->stages[0], &config, NULL), LS_OK);
 }
 
 static void progress_between_layers(void **state)
@@ -325,23 +344,11 @@ static void progress_between_layers(void **state)
     (void)state;
     struct rig_model m;
     struct rig_chain c;
-    float *out;
     static const int32_t ids[3] = { 9, 10, 11 };
     rig_open(&m, "llama-f32", false, 0);
     const struct rig_layout layout = rig_plain(&m, 8);
-    rig_chain_open(&c, &m, &layout);
-    ls_stage_destroy(c.stages[0]);
-    const struct ls_stage_config config = { .arch = &m.arch,
-                                            .ckpt = m.ckpt,
-                                            .kernels = layout.kernels,
-                                            .last_layer = m.arch.n_layers,
-                                            .n_threads = 2,
-                                            .limits = layout.limits,
-                                            .max_logit_rows = 8,
-                                            .progress = count_progress,
-                                            .progress_arg = &n_progress };
-    assert_int_equal(ls_stage_create(&c.stages[0], &config, NULL), LS_OK);
-    out = test_malloc(floats_of(&m, 3) * 4);
+    open_with_progress(&c, &m, &layout, 2);
+    float *out = test_malloc(floats_of(&m, 3) * 4);
     only_row(&c, ids, 0, 3);
     rig_chain_run(&c, out);
     assert_int_equal(n_progress, m.arch.n_layers);
@@ -350,12 +357,36 @@ static void progress_between_layers(void **state)
     rig_close(&m);
 }
 
+/* Every member of the team leaves the step at the same layer. */
+static void progress_gives_a_step_up(void **state)
+{
+    (void)state;
+    struct rig_model m;
+    struct rig_chain c;
+    static const int32_t ids[3] = { 9, 10, 11 };
+    rig_open(&m, "llama-f32", false, 0);
+    const struct rig_layout layout = rig_plain(&m, 8);
+    for (int threads = 1; threads <= 4; threads++)
+        for (give_up_at = 1; give_up_at <= m.arch.n_layers; give_up_at++) {
+            struct ls_err err = { .status = LS_OK };
+            open_with_progress(&c, &m, &layout, threads);
+            only_row(&c, ids, 0, 3);
+            assert_int_equal(ls_stage_run(c.stages[0], &c.step, NULL, NULL, &err),
+                             LS_E_DRAINED);
+            assert_int_equal(n_progress, give_up_at);
+            rig_chain_close(&c);
+        }
+    give_up_at = 0;
+    rig_close(&m);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trim_keeps_bits),      cmocka_unit_test(refusal_changes_nothing),
-        cmocka_unit_test(creation_refused),     cmocka_unit_test(nan_is_reported),
-        cmocka_unit_test(scratch_is_announced), cmocka_unit_test(progress_between_layers),
+        cmocka_unit_test(trim_keeps_bits),          cmocka_unit_test(refusal_changes_nothing),
+        cmocka_unit_test(creation_refused),         cmocka_unit_test(nan_is_reported),
+        cmocka_unit_test(scratch_is_announced),     cmocka_unit_test(progress_between_layers),
+        cmocka_unit_test(progress_gives_a_step_up),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

@@ -55,11 +55,23 @@ static struct ls_part part_of(int member, int n_members, uint32_t n_rows)
 }
 
 /* The caller's code sees the caller's floating-point state. */
-static void progress(const struct ls_forward *f, unsigned *saved)
+static bool progress(const struct ls_forward *f, unsigned *saved)
 {
     ls_fp_leave(*saved);
-    f->cfg.progress(f->cfg.progress_arg);
+    bool goes_on = f->cfg.progress(f->cfg.progress_arg);
     *saved = ls_fp_enter();
+    return goes_on;
+}
+
+/* All members see the same answer: it is not written again before the next layer's barriers. */
+static bool goes_on(struct ls_forward *f, int member, unsigned *saved)
+{
+    if (!f->cfg.progress)
+        return true;
+    if (member == 0)
+        f->given_up = !progress(f, saved);
+    ls_team_barrier(f->team);
+    return !f->given_up;
 }
 
 static void run_job(void *arg, int member, int n_members)
@@ -67,15 +79,16 @@ static void run_job(void *arg, int member, int n_members)
     struct ls_forward *f = arg;
     struct ls_part p = part_of(member, n_members, f->io.n_tokens);
     unsigned saved = ls_fp_enter();
+    bool whole = true;
     ls_rows_load(f, p);
     ls_rope_fill(f, p);
-    for (int l = f->cfg.first_layer; l < f->cfg.last_layer; l++) {
+    for (int l = f->cfg.first_layer; whole && l < f->cfg.last_layer; l++) {
         const struct ls_pass pass = pass_of(f, l);
         run_layer(f, p, &pass);
-        if (member == 0 && f->cfg.progress)
-            progress(f, &saved);
+        whole = goes_on(f, member, &saved);
     }
-    ls_rows_store(f, p);
+    if (whole)
+        ls_rows_store(f, p);
     ls_fp_leave(saved);
 }
 
@@ -90,15 +103,17 @@ static int32_t first_nan(const struct ls_forward *f, const struct ls_span *span)
     return first;
 }
 
-void ls_forward_run(struct ls_forward *f, const struct ls_forward_io *io)
+bool ls_forward_run(struct ls_forward *f, const struct ls_forward_io *io)
 {
     f->io = *io;
     for (uint32_t i = 0; i < io->n_spans; i++)
         for (uint32_t t = 0; t < io->spans[i].count; t++)
             f->s.span_of[io->spans[i].token + t] = i;
+    f->given_up = false;
     ls_team_run(f->team, run_job, f);
-    for (uint32_t i = 0; i < io->n_spans; i++)
+    for (uint32_t i = 0; !f->given_up && i < io->n_spans; i++)
         io->span_nan_layer[i] = first_nan(f, &io->spans[i]);
+    return !f->given_up;
 }
 
 /* --- logits ----------------------------------------------------------------------------------

@@ -38,7 +38,8 @@ struct ls_forward_config {
     uint32_t max_spans;          /* spans of a run */
     uint32_t max_logit_rows;     /* rows of a logits call; 0 before the last stage */
     uint32_t context;            /* positions are below */
-    void (*progress)(void *arg); /* called between layers by member 0, or NULL */
+    bool (*progress)(void *arg); /* called between layers by member 0, or NULL; false: give
+                                    the run up */
     void *progress_arg;
 };
 
@@ -66,8 +67,9 @@ struct ls_forward_io {
     int32_t *span_nan_layer; /* [n_spans] out: first own layer whose output held NaN, or -1 */
 };
 
-/* Runs the layers; keys and values of the tokens are in the pool afterwards. Cannot fail. */
-void ls_forward_run(struct ls_forward *f, const struct ls_forward_io *io);
+/* Runs the layers; keys and values of the tokens are in the pool afterwards. False when
+ * progress gave the run up: outputs and pool then hold nothing of use. */
+bool ls_forward_run(struct ls_forward *f, const struct ls_forward_io *io);
 
 /* Rows of logits that are wanted of the last run. */
 struct ls_logits_io {

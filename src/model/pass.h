@@ -35,6 +35,7 @@ struct ls_forward {
     struct ls_team *team;
     struct ls_scratch s;
     struct ls_forward_io io;    /* of the run in progress */
+    bool given_up;              /* by progress; written by member 0 between two barriers */
     struct ls_logits_io wanted; /* of the logits call in progress */
 };
 

@@ -21,7 +21,7 @@ struct ls_session {
     int kernels_failed;
     struct ls_plan plan;
     struct ls_stage *stage;
-    void (*progress)(void *arg); /* called by the stage between layers, while a run goes on */
+    bool (*progress)(void *arg); /* called by the stage between layers, while a run goes on */
     void *progress_arg;
     struct ls_channel step_in, step_out;     /* from the stage before, to the stage behind */
     struct ls_channel result_in, result_out; /* on rank 0; on the last stage */

@@ -97,11 +97,10 @@ static ls_status open_links(struct ls_session *s, struct ls_err *err)
     return st;
 }
 
-static void stage_progress(void *arg)
+static bool stage_progress(void *arg)
 {
     struct ls_session *s = arg;
-    if (s->progress)
-        s->progress(s->progress_arg);
+    return !s->progress || s->progress(s->progress_arg);
 }
 
 static ls_status load(struct ls_session *s, struct ls_err *err)

@@ -70,9 +70,10 @@ static ls_status loop(struct ls_worker *w, struct ls_err *err)
     }
 }
 
-static void pump_from_stage(void *arg)
+/* A step that nobody waits for any more is given up between two layers. */
+static bool pump_from_stage(void *arg)
 {
-    ls_worker_pump(arg);
+    return ls_worker_goes_on(arg);
 }
 
 ls_status ls_worker_run(struct ls_worker *w, struct ls_err *err)

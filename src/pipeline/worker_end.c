@@ -5,8 +5,10 @@
 #include <stdio.h>
 
 enum {
-    END_US = 7000000,    /* wait for the other ranks */
-    SETTLE_US = 2000000, /* wait for own sends */
+    CLEAN_END_US = 30000000, /* wait for the other ranks, which are idle */
+    END_US = 4000000,        /* the same after a failure: they may be gone */
+    STOP_US = 8000000,       /* for STOP, which rank 0 sends between two layers */
+    SETTLE_US = 1000000,     /* wait for own sends */
 };
 
 static void fill_stats(struct ls_worker *w)
@@ -46,10 +48,10 @@ static bool sends_are_idle(struct ls_worker *w)
 
 /* Rank 0: the last word of every other rank. A rank that says nothing keeps empty statistics.
  */
-static void collect_stats(struct ls_worker *w)
+static void collect_stats(struct ls_worker *w, bool clean)
 {
     struct ls_session *s = w->s;
-    uint64_t deadline = ls_now_us() + END_US;
+    uint64_t deadline = ls_now_us() + (clean ? CLEAN_END_US : END_US);
     unsigned idle = 0;
     for (int r = 1; r < s->n_ranks;) {
         struct ls_message m;
@@ -72,7 +74,7 @@ static void collect_stats(struct ls_worker *w)
 static void end_lead(struct ls_worker *w, ls_status status, const char *text)
 {
     ls_control_stop_all(w->s->control, status, text);
-    collect_stats(w);
+    collect_stats(w, !status || status == LS_E_DRAINED);
     w->s->stats[0] = w->stats;
 }
 
@@ -84,7 +86,7 @@ static void end_follow(struct ls_worker *w, ls_status status, const char *text)
     unsigned idle = 0;
     if (!w->stopped)
         ls_control_send_failure(ctl, 0, LS_KIND_ERROR, status, text, NULL);
-    for (uint64_t now = begin; now < begin + END_US; now = ls_now_us()) {
+    for (uint64_t now = begin; now < begin + STOP_US; now = ls_now_us()) {
         struct ls_message m;
         let_through(w);
         if (!w->stopped) {

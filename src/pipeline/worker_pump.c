@@ -43,10 +43,9 @@ static ls_status look_at_peer(struct ls_worker *w, int peer, struct ls_err *err)
         if (st || !m.kind)
             return st;
         st = w->s->rank == 0 ? take_word(peer, &m, err) : take_order(w, &m, err);
-        if (!st)
-            st = ls_control_done(ctl, peer, err);
-        if (st || w->stopped)
-            return st;
+        ls_status returned = ls_control_done(ctl, peer, st ? NULL : err);
+        if (st || returned || w->stopped)
+            return st ? st : returned;
     }
 }
 
@@ -97,7 +96,7 @@ void ls_worker_pump(struct ls_worker *w)
     w->failed = st;
 }
 
-static bool goes_on(struct ls_worker *w)
+bool ls_worker_goes_on(struct ls_worker *w)
 {
     ls_worker_pump(w);
     return !w->failed && !w->stopped;
@@ -110,7 +109,7 @@ unsigned char *ls_worker_wait_payload(struct ls_worker *w, struct ls_channel *ch
         return payload;
     uint64_t begin = ls_now_us();
     unsigned idle = 0;
-    while (!payload && goes_on(w)) {
+    while (!payload && ls_worker_goes_on(w)) {
         ls_comm_idle(&idle);
         payload = ls_channel_payload(ch);
     }

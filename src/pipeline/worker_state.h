@@ -28,6 +28,8 @@ static inline bool ls_worker_is_last(const struct ls_worker *w)
 
 /* Called everywhere, by the stage between layers too: what fails is kept in w for the loop. */
 void ls_worker_pump(struct ls_worker *w);
+/* The same; false when the run is over. */
+bool ls_worker_goes_on(struct ls_worker *w);
 /* The next buffer to send from; NULL when the run is over before one is free. */
 unsigned char *ls_worker_wait_payload(struct ls_worker *w, struct ls_channel *ch);
 

@@ -103,6 +103,8 @@ static ls_status run_step(struct ls_worker *w, struct ls_step *step, const void 
                                         : run_and_send(w, step, hidden_in, err);
     if (!st && ls_worker_is_last(w))
         st = send_logits(w, step, err);
+    if (w->failed || w->stopped)
+        return LS_OK; /* the loop says how it ended; a step given up is no failure of its own */
     if (st)
         return st;
     if (w->next_id++ == 0)

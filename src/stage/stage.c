@@ -262,7 +262,8 @@ ls_status ls_stage_run(struct ls_stage *stage, struct ls_step *step, const void 
                                       .hidden_in = hidden_in,
                                       .hidden_out = hidden_out,
                                       .span_nan_layer = stage->span_nan };
-    ls_forward_run(stage->forward, &io);
+    if (!ls_forward_run(stage->forward, &io))
+        return ls_fail(err, LS_E_DRAINED, "step given up between layers");
     keep_nan(stage, step);
     ls_tables_advance(&stage->tables, step);
     stage->counts.steps++;

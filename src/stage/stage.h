@@ -22,7 +22,8 @@ struct ls_stage_config {
     int n_threads;               /* 1.. */
     struct ls_step_limits limits;
     uint32_t max_logit_rows;     /* logits rows of one ls_stage_logits call */
-    void (*progress)(void *arg); /* called between layers by the stage's own thread, or NULL */
+    bool (*progress)(void *arg); /* called between layers by the stage's own thread, or NULL;
+                                    false: the run is over, give the step up */
     void *progress_arg;
 };
 
