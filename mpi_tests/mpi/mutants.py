@@ -1,23 +1,16 @@
 #!/usr/bin/env python3
 """Negative controls: each deliberate fault of the mutant build makes the test that should see it fail.
 
-    mutants.py      (LOCKSTEP_MUTANT_BIN: the binary of a build with -Dmutants=true)
+    mutants.py      (LOCKSTEP_BIN: the binary of a build with -Dmutants=true)
 
 For every mutant two runs through the mutant binary itself: with the fault off the check must hold, with the fault on it
 must not. So a check that can never fail is found as surely as one that always does.
 """
-import os
+import json
 import sys
 
 import harness
 import truth
-
-
-def program():
-    path = os.environ.get("LOCKSTEP_MUTANT_BIN")
-    if not path:
-        sys.exit("LOCKSTEP_MUTANT_BIN is not set: the binary of a build with -Dmutants=true")
-    return path
 
 
 def token_requests(name):
@@ -31,7 +24,7 @@ def run(folder, mutant, ranks, model, requests, *arguments):
     source, out = folder / "in.jsonl", folder / "out.jsonl"
     harness.write_requests(source, requests)
     result = harness.run(ranks, "run", "--model", model, "--input", source, "--output", out, "--digest", "all",
-                         "--progress", "none", *arguments, program=program(), env={"LOCKSTEP_MUTANT": mutant})
+                         "--progress", "none", *arguments, env={"LOCKSTEP_MUTANT": mutant})
     return out.read_bytes() if result.returncode == 0 else None
 
 
@@ -54,19 +47,14 @@ def split_equals_whole(folder, mutant, name, ranks, *arguments):
     return whole is not None and whole == split
 
 
-def paths_agree_with_plain_build(folder, mutant, name):
-    """The plain binary is the definition: the mutant's dot products must give its bits."""
-    requests = token_requests(name)
-    source, out = folder / "in.jsonl", folder / "plain.jsonl"
-    harness.write_requests(source, requests)
-    harness.must(harness.run(1, "run", "--model", fixture(name), "--input", source, "--output", out, "--digest", "all",
-                             "--progress", "none"))
-    return run(folder, mutant, 1, fixture(name), requests) == out.read_bytes()
+def bits_are_sound(folder, mutant, name):
+    """Without a fault the same build is the definition of the bits."""
+    expected = run(folder, "none", 1, fixture(name), token_requests(name))
+    return expected is not None and run(folder, mutant, 1, fixture(name), token_requests(name)) == expected
 
 
 def bos_is_once(folder, mutant):
     demo = harness.FIXTURES.parent.parent / "configs" / "demo"
-    import json
     expected = json.loads((demo / "reference.json").read_text())["requests"][0]
     request = {"id": "x", "prompt": "12+9=", "max_tokens": 2, "temperature": 0}
     if run(folder, mutant, 1, demo, [request], "--dtype", "f32") is None:
@@ -80,7 +68,7 @@ CHECKS = {
     "local-layer": lambda f, m: split_equals_whole(f, m, "qwen2-window", 3),
     "window": lambda f, m: greedy_is_reference(f, m, "mistral"),
     "f16-widen": lambda f, m: split_equals_whole(f, m, "llama-f16", 2),
-    "even-first": lambda f, m: paths_agree_with_plain_build(f, m, "llama-bf16"),
+    "even-first": lambda f, m: bits_are_sound(f, m, "llama-bf16"),
     "tie-ignored": lambda f, m: greedy_is_reference(f, m, "llama-tied-bf16", 2),
     # mistral frees blocks behind its window, so what is left of a sequence no longer begins at position 0
     "local-position": lambda f, m: greedy_is_reference(f, m, "mistral"),

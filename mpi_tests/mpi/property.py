@@ -3,7 +3,7 @@
 
     property.py [--draws N] [--seed S] [--only MODEL]
 
-Draws a model, a layout (stages, uneven cuts, token budget, chunk, steps in flight, threads, instruction set, placement
+The default is 300 draws, 6000 in the long form (LOCKSTEP_LONG). Draws a model, a layout (stages, uneven cuts, token budget, chunk, steps in flight, threads, instruction set, placement
 of slots and KV blocks), an order and a company of requests, runs the real binary under mpirun, and compares every
 row with the row that one rank with the plainest settings gave, digests of all logits included. The seed is printed and
 repeats a run.
@@ -87,7 +87,7 @@ def describe(name, ranks, arguments):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--draws", type=int, default=300)
+    parser.add_argument("--draws", type=int, default=6000 if harness.LONG else 300)
     parser.add_argument("--seed", type=int, default=20261129)
     parser.add_argument("--only")
     options = parser.parse_args()
