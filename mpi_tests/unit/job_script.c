@@ -56,8 +56,19 @@ static ls_status end(struct sequence *q, const struct ls_client *client, struct 
     return client->done(client->arg, q->seq.id, digest, q->n_digested, err);
 }
 
+/* A pipeline reports the layer with the step, which may hold later positions of a prompt too:
+ * `early` positions before the first NaN. */
+static int32_t nan_layer(const struct sequence *q, uint32_t pos, uint32_t early)
+{
+    if (q->tokens[0] != RIG_NAN)
+        return -1;
+    const uint32_t at = (uint32_t)q->tokens[1];
+    return pos + (at < q->seq.n_prompt ? early : 0) >= at ? q->tokens[2] - 1 : -1;
+}
+
 /* One position. */
-static ls_status step(struct sequence *q, const struct ls_client *client, struct ls_err *err)
+static ls_status step(struct sequence *q, const struct ls_client *client, uint32_t early,
+                      struct ls_err *err)
 {
     float row[RIG_VOCAB];
     const uint32_t n = q->seq.n_prompt, pos = q->pos++;
@@ -69,8 +80,7 @@ static ls_status step(struct sequence *q, const struct ls_client *client, struct
     }
     if (in_prompt && pos + q->seq.n_send < n)
         return LS_OK;
-    const int32_t layer =
-        q->tokens[0] == RIG_NAN && pos >= (uint32_t)q->tokens[1] ? q->tokens[2] - 1 : -1;
+    const int32_t layer = nan_layer(q, pos, early);
     const struct ls_logits logits = { .pos = pos, .row = row, .nan_layer = layer };
     enum ls_verdict verdict = LS_GO_ON;
     int32_t token = -1;
@@ -132,7 +142,7 @@ ls_status script_run(struct script *s, const struct ls_client *client)
         }
         int i = (int)(ls_philox_uniform(s->seed, draws++) * s->max_running);
         if (all[i].running)
-            status = step(&all[i], client, &s->err);
+            status = step(&all[i], client, (uint32_t)(s->seed % 4), &s->err);
         if (!status)
             status = client->tick(client->arg, n, &drain, &s->err);
     }

@@ -29,7 +29,7 @@ static const char mixed[] =
     "\"repetition_penalty\":1.2,\"ignore_eos\":true,\"logit_bias\":{\"7\":3}}\n"
     "{\"id\":\"echo\",\"prompt\":\"hello\",\"echo\":true,\"logprobs\":3,\"max_tokens\":0,"
     "\"prompt_logprobs\":1}\n"
-    "{\"id\":\"nan\",\"tokens\":[262,2,4,1],\"max_tokens\":4,\"n\":2}\n"
+    "{\"id\":\"nan\",\"tokens\":[262,2,4,1,7],\"max_tokens\":4,\"n\":2,\"prompt_logprobs\":1}\n"
     "{\"id\":\"late nan\",\"tokens\":[262,5,0,9],\"max_tokens\":8,\"ignore_eos\":true}\n"
     "{\"id\":\"long\",\"tokens\":[9,9,9],\"max_tokens\":60,\"ignore_eos\":true}\n"
     "{\"id\":\"too long\",\"tokens\":[9,9,9],\"max_tokens\":63,\"ignore_eos\":true}\n"
@@ -98,7 +98,7 @@ static void rows_are_in_place(void **state)
     is_error(3, NULL, "invalid_json", "broken", 4);
     is_error(4, "greedy", "duplicate_custom_id", "greedy", 5);
     is_error(7, "nan", "nan_logits",
-             "choice 0: NaN in the logits of position 3, first produced by layer 3", 8);
+             "choice 0: NaN in the logits of position 2, first produced by layer 3", 8);
     is_error(8, "late nan", "nan_logits",
              "NaN in the logits of position 5, produced by no layer but the head", 9);
     is_error(10, "too long", "context_length_exceeded", "3 tokens and max_tokens 63", 11);
@@ -113,6 +113,23 @@ static void rows_are_in_place(void **state)
         assert_true(json_is_null(json_object_get(r, "error")));
         json_decref(r);
     }
+}
+
+/* Equal bad lines have ids of their own. */
+static void error_ids_differ(void **state)
+{
+    (void)state;
+    struct script_job j = { .tokenizer = tokenizer };
+    assert_int_equal(script_job(&j, folder, "{\n{\n\n\n", 6), LS_OK);
+    json_t *rows[4];
+    for (size_t i = 0; i < 4; i++) {
+        rows[i] = script_result(folder, i);
+        for (size_t k = 0; k < i; k++)
+            assert_false(
+                json_equal(json_object_get(rows[i], "id"), json_object_get(rows[k], "id")));
+    }
+    for (size_t i = 0; i < 4; i++)
+        json_decref(rows[i]);
 }
 
 /* A sequence of a request in other company, other choices, another run: the same tokens. */
@@ -330,6 +347,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bytes_in_any_order),
         cmocka_unit_test(rows_are_in_place),
+        cmocka_unit_test(error_ids_differ),
         cmocka_unit_test(company_does_not_matter),
         cmocka_unit_test(many_lines),
         cmocka_unit_test(text_input),

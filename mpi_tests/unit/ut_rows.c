@@ -111,6 +111,10 @@ static void only_whole_characters(void **state)
     row = run("{\"tokens\":[261,226,130,172],\"max_tokens\":2}", &choice);
     says(choice, "text", "\xef\xbf\xbd");
     json_decref(row);
+    /* a character begun by the prompt */
+    row = run("{\"tokens\":[97,195],\"max_tokens\":1,\"logit_bias\":{\"169\":100}}", &choice);
+    says(choice, "text", "\xc3\xa9");
+    json_decref(row);
     /* a special token has no text, and the space in front of the first word stays */
     row = run("{\"tokens\":[261,32,97,261,98],\"max_tokens\":10}", &choice);
     says(choice, "text", " ab");

@@ -111,7 +111,7 @@ static void look_for_nan(struct ls_choice *c, const struct ls_choice_rules *rule
         c->nan = true;
         c->nan_pos = logits->pos;
     }
-    if (c->nan && from_last)
+    if (c->nan)
         c->nan_layer = logits->nan_layer;
 }
 
