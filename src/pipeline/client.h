@@ -45,7 +45,8 @@ enum ls_verdict {
 struct ls_client {
     void *arg;
     /* The next sequence to run, in the order in which they should start. A failure ends the run
-     * (input that cannot be read). */
+     * (input that cannot be read); so does a sequence that breaks the rules above. One that was
+     * handed over just before a drain may never be started, and then never ends. */
     ls_status (*next)(void *arg, struct ls_sequence *seq, enum ls_next *what,
                       struct ls_err *err);
     /* One row of logits, positions ascending within a sequence. */

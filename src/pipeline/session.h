@@ -23,7 +23,10 @@ ls_status ls_session_create(struct ls_session **out, struct ls_comm *comm,
                             const struct ls_run_wish *wish, struct ls_err *err);
 void ls_session_destroy(struct ls_session *session); /* takes NULL; local */
 
-/* Runs the client's sequences (rank 0 only; NULL elsewhere) to the end. Collective. */
+/* Runs the client's sequences (rank 0 only; NULL elsewhere) to the end, once in a session's
+ * life. Collective. LS_E_DRAINED: the client asked for it, and what ran has ended. After a
+ * failure every rank returns within seconds: a step in progress is given up between two layers,
+ * and a rank that shows no sign of life for the wish's silence_s is given up by the others. */
 ls_status ls_session_run(struct ls_session *session, const struct ls_client *client,
                          struct ls_err *err);
 

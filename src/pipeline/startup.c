@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum {
+    WISH_S = 24 * 3600,      /* rank 0 may be reading its input from a slow pipe first */
     LOOK_S = 600,            /* to open a checkpoint */
     LOOK_BYTES_S = 6 * 3600, /* and to digest all of its bytes */
     VOTE_S = 120,
@@ -322,7 +323,7 @@ static ls_status follow_wish(struct ls_session *s, struct ls_rank_view *view,
                              struct ls_err *err)
 {
     struct ls_message m;
-    ls_status st = await(s, LS_PHASE_WISH, LOOK_S, &m, err);
+    ls_status st = await(s, LS_PHASE_WISH, WISH_S, &m, err);
     if (st)
         return st;
     ls_status verdict = ls_wish_decode(&s->wish, m.body, m.n, err);
