@@ -15,9 +15,9 @@ struct ls_sequence {
     uint64_t id;           /* the client's own handle */
     const int32_t *tokens; /* [n_prompt], valid until `done` for this id */
     uint32_t n_prompt;     /* 1.. */
-    uint32_t max_new;      /* tokens that may follow; the last one is never fed back, so
-                              n_prompt + max_new - 1 <= context (n_prompt <= context when 0: only
-                              the prompt's logits are wanted) */
+    /* tokens that may follow; the last one is never fed back, so n_prompt + max_new - 1 <=
+     * context (n_prompt <= context when 0: only the prompt's logits are wanted) */
+    uint32_t max_new;
     uint32_t n_send;   /* logits of the last n_send prompt positions are handed over; at least
                           1 when max_new > 0; <= n_prompt */
     uint32_t n_digest; /* the last n_digest prompt positions enter the digest */
