@@ -1,8 +1,9 @@
 /* What the tests of jobs share: a tokenizer of bytes, a small architecture, folders and files.
  *
- * The tokenizer: id b is byte b; 256 "he", 257 "ll", 258 " w"; 259 is <s>, put in front of every
- * text; 260 is </s>, and 261 <sp>, all three special. The vocabulary of the model is 264 (262 and 263
- * have no token). All functions fail the running test when they cannot do their work. */
+ * The tokenizer: id b is byte b; 256 "he", 257 "ll", 258 " w"; 259 is <s>, put in front of
+ * every text; 260 is </s>, and 261 <sp>, all three special. The vocabulary of the model is 264
+ * (262 and 263 have no token). All functions fail the running test when they cannot do their
+ * work. */
 #ifndef LS_TESTS_JOB_RIG_H
 #define LS_TESTS_JOB_RIG_H
 

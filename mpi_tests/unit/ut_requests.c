@@ -205,10 +205,7 @@ static void defaults_apply(void **state)
 /* --- refusals --------------------------------------------------------------------------------
  */
 
-static void values_out_of_range(void **state)
-{
-    (void)state;
-    static const char *const fields[] = { "\"max_tokens\":-1",
+static const char *const bad_fields[] = { "\"max_tokens\":-1",
                                           "\"max_tokens\":1.5",
                                           "\"max_tokens\":\"5\"",
                                           "\"max_tokens\":true",
@@ -269,13 +266,18 @@ static void values_out_of_range(void **state)
                                           "\"stream\":1",
                                           "\"n\":2,\"best_of\":3",
                                           "\"best_of\":2" };
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+
+static void values_out_of_range(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof bad_fields / sizeof bad_fields[0]; i++) {
         char line[256], name[64];
-        snprintf(line, sizeof line, BATCH(TEXT ",%s"), fields[i]);
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(fields[i] + 1, "\""), fields[i] + 1);
-        refused(line, "invalid_value", strstr(fields[i], "best_of") ? "best_of" : name);
-        snprintf(line, sizeof line, "{\"tokens\":[1],%s}", fields[i]);
-        refused(line, "invalid_value", strstr(fields[i], "best_of") ? "best_of" : name);
+        snprintf(line, sizeof line, BATCH(TEXT ",%s"), bad_fields[i]);
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(bad_fields[i] + 1, "\""),
+                 bad_fields[i] + 1);
+        refused(line, "invalid_value", strstr(bad_fields[i], "best_of") ? "best_of" : name);
+        snprintf(line, sizeof line, "{\"tokens\":[1],%s}", bad_fields[i]);
+        refused(line, "invalid_value", strstr(bad_fields[i], "best_of") ? "best_of" : name);
     }
 }
 

@@ -109,7 +109,8 @@ static int32_t reference(const struct ls_sampling *want, const double *y, int32_
         max = y[t] > max ? y[t] : max;
     for (int32_t t = 0; t < vocab; t++) {
         c[t].token = t;
-        c[t].z = y[t] == max ? 0 : (y[t] - max) / (want->temperature > 0 ? want->temperature : 1);
+        c[t].z =
+            y[t] == max ? 0 : (y[t] - max) / (want->temperature > 0 ? want->temperature : 1);
         c[t].w = c[t].z < -700 ? 0 : ls_exp64(c[t].z);
         by_id += c[t].w;
     }

@@ -2,7 +2,8 @@
  *
  * Layer: jobs; never MPI. Implements the coordinator's `struct ls_client`. Everything that can
  * be found wrong without a model (input missing, output not writable, logits folder in use) is
- * found by ls_job_create, before start-up. A bad request line costs its own row. */
+ * found by ls_job_create, before start-up. A bad request line costs its own row.
+ * Requests are described in request.h, rows in row.h, logits files in logits_files.h. */
 #ifndef LS_JOBS_JOB_H
 #define LS_JOBS_JOB_H
 

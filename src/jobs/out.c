@@ -115,7 +115,7 @@ static bool is_plain(uint32_t c)
 void ls_out_string(struct ls_out *out, const void *text, size_t n)
 {
     const uint8_t *s = n ? text : (const void *)""; /* text may be NULL then */
-    size_t plain = 0, at = 0; /* [plain, at) is to be copied as it is */
+    size_t plain = 0, at = 0;                       /* [plain, at) is to be copied as it is */
     ls_out_text(out, "\"");
     while (at < n) {
         size_t len = n - at, from = at;
