@@ -35,7 +35,7 @@ ls_status ls_channel_send(struct ls_channel *ch, struct ls_frame *frame, struct 
     return ls_link_send(ch->link, n, err);
 }
 
-ls_status ls_channel_poll(struct ls_channel *ch, const unsigned char **bytes, uint64_t *n,
+ls_status ls_channel_poll(struct ls_channel *ch, unsigned char **bytes, uint64_t *n,
                           struct ls_err *err)
 {
     void *message = NULL;
@@ -44,9 +44,9 @@ ls_status ls_channel_poll(struct ls_channel *ch, const unsigned char **bytes, ui
     return s;
 }
 
-ls_status ls_channel_open_frame(struct ls_channel *ch, const unsigned char *bytes, uint64_t n,
+ls_status ls_channel_open_frame(struct ls_channel *ch, unsigned char *bytes, uint64_t n,
                                 const struct ls_frame_expect *expect, struct ls_frame *frame,
-                                const unsigned char **payload, struct ls_err *err)
+                                unsigned char **payload, struct ls_err *err)
 {
     ls_status s = ls_frame_open(frame, bytes, n, &ch->frame, expect, err);
     if (!s)
@@ -64,7 +64,7 @@ ls_status ls_channel_discard(struct ls_channel *ch, struct ls_err *err)
     if (!ch->link)
         return LS_OK;
     for (;;) {
-        const unsigned char *bytes;
+        unsigned char *bytes;
         uint64_t n;
         ls_status s = ls_channel_poll(ch, &bytes, &n, err);
         if (s || !bytes)

@@ -27,12 +27,12 @@ unsigned char *ls_channel_payload(struct ls_channel *ch);
 ls_status ls_channel_send(struct ls_channel *ch, struct ls_frame *frame, struct ls_err *err);
 
 /* Receiving: the oldest arrived message as raw bytes, *bytes NULL when there is none. */
-ls_status ls_channel_poll(struct ls_channel *ch, const unsigned char **bytes, uint64_t *n,
+ls_status ls_channel_poll(struct ls_channel *ch, unsigned char **bytes, uint64_t *n,
                           struct ls_err *err);
 /* Opens it: every check of wire's rule. On success *payload is inside bytes. */
-ls_status ls_channel_open_frame(struct ls_channel *ch, const unsigned char *bytes, uint64_t n,
+ls_status ls_channel_open_frame(struct ls_channel *ch, unsigned char *bytes, uint64_t n,
                                 const struct ls_frame_expect *expect, struct ls_frame *frame,
-                                const unsigned char **payload, struct ls_err *err);
+                                unsigned char **payload, struct ls_err *err);
 /* Done with the oldest message: its buffer is posted again. */
 ls_status ls_channel_return(struct ls_channel *ch, struct ls_err *err);
 /* Throws away whatever has arrived: a run that is over lets its peers' sends complete. */

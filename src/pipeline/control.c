@@ -163,7 +163,7 @@ ls_status ls_control_poll(struct ls_control *ctl, int peer, uint32_t kinds,
                           struct ls_message *message, struct ls_err *err)
 {
     *message = (struct ls_message){ .kind = 0 };
-    const unsigned char *bytes;
+    unsigned char *bytes;
     uint64_t n;
     ls_status s = ls_channel_poll(&ctl->in[peer], &bytes, &n, err);
     if (s || !bytes)

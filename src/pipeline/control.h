@@ -41,7 +41,7 @@ struct ls_control {
 struct ls_message {
     unsigned kind; /* enum ls_kind; 0: nothing has come */
     uint64_t id;
-    const unsigned char *body; /* valid until ls_control_done */
+    unsigned char *body; /* valid until ls_control_done */
     size_t n;
 };
 

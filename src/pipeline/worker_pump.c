@@ -72,7 +72,7 @@ static ls_status hand_results_over(struct ls_worker *w, struct ls_err *err)
 {
     struct ls_channel *in = &w->s->result_in;
     while (w->s->rank == 0) {
-        const unsigned char *bytes;
+        unsigned char *bytes;
         uint64_t n;
         ls_status st = ls_channel_poll(in, &bytes, &n, err);
         if (st || !bytes || !ls_exchange_put(w->exchange, bytes, n))

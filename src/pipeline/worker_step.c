@@ -1,6 +1,7 @@
 /* One step on one stage: receive, compute, send on. */
 #include "pipeline/worker_state.h"
 #include "tensor/dtype.h"
+#include "wire/tensor.h"
 
 #include <inttypes.h>
 
@@ -113,8 +114,8 @@ static ls_status run_step(struct ls_worker *w, struct ls_step *step, const void 
 }
 
 /* Opens an arrived STEP frame into w->step; *hidden points into it. */
-static ls_status read_step(struct ls_worker *w, const unsigned char *bytes, uint64_t n,
-                           const unsigned char **hidden, struct ls_err *err)
+static ls_status read_step(struct ls_worker *w, unsigned char *bytes, uint64_t n,
+                           const void **hidden, struct ls_err *err)
 {
     struct ls_session *s = w->s;
     const struct ls_step_limits *lim = &s->plan.limits;
@@ -132,7 +133,7 @@ static ls_status read_step(struct ls_worker *w, const unsigned char *bytes, uint
         .max_table = (uint32_t)ls_step_max_bytes(lim),
     };
     struct ls_frame frame;
-    const unsigned char *payload;
+    unsigned char *payload;
     ls_status st = ls_channel_open_frame(&s->step_in, bytes, n, &expect, &frame, &payload, err);
     if (!st)
         st = ls_step_decode(&w->step, payload, frame.table_bytes, lim, err);
@@ -144,7 +145,9 @@ static ls_status read_step(struct ls_worker *w, const unsigned char *bytes, uint
     if (st)
         return st;
     w->step.id = frame.id;
-    *hidden = payload + frame.table_bytes;
+    struct ls_wire_tensor tensor;
+    ls_tensor_from_wire(&tensor, &frame, payload);
+    *hidden = tensor.data;
     return LS_OK;
 }
 
@@ -156,7 +159,8 @@ ls_status ls_worker_run_next(struct ls_worker *w, bool *found, struct ls_err *er
         *found = step != NULL;
         return step ? run_step(w, step, NULL, err) : LS_OK;
     }
-    const unsigned char *bytes, *hidden;
+    unsigned char *bytes;
+    const void *hidden;
     uint64_t n;
     ls_status st = ls_channel_poll(&w->s->step_in, &bytes, &n, err);
     if (st || !bytes)

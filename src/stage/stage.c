@@ -1,6 +1,7 @@
 #include "stage/stage.h"
 
 #include "base/carve.h"
+#include "base/mutant.h"
 #include "model/forward.h"
 #include "stage/kv_pool.h"
 #include "stage/tables.h"
@@ -121,6 +122,9 @@ static ls_status build(struct ls_stage *stage, struct ls_err *err)
 {
     const struct ls_stage_config *cfg = &stage->cfg;
     struct ls_forward_config forward = forward_config(cfg);
+#ifdef LS_MUTANTS
+    ls_kernels_even_first = LS_MUTANT(EVEN_FIRST);
+#endif
     ls_status s = ls_team_create(&stage->team, cfg->n_threads, err);
     if (!s)
         s = ls_weights_load(&stage->weights, cfg->arch, cfg->ckpt, cfg->first_layer,
