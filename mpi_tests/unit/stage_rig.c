@@ -168,7 +168,7 @@ void rig_chain_open(struct rig_chain *c, const struct rig_model *m,
     }
     must(ls_step_init(&c->step, &c->limits, 1, &err), &err);
     must(ls_step_init(&c->seen, &c->limits, 0, &err), &err);
-    uint64_t row = (uint64_t)m->arch.hidden * ls_fmt_bytes(m->arch.dtype);
+    uint64_t row = (uint64_t)ls_inbound_width(&m->arch, 0) * ls_fmt_bytes(m->arch.dtype);
     c->bytes = must_alloc(ls_step_max_bytes(&c->limits));
     c->hidden[0] = must_alloc(row * c->limits.max_tokens);
     c->hidden[1] = must_alloc(row * c->limits.max_tokens);

@@ -81,6 +81,16 @@ static const struct {
     { "granite", "granite", "0/0 0/0 0/0 0/0", LS_FMT_F32, true, "default", 8, 1 / 0.0225 },
     { "cohere2", "cohere2", "8/0 8/0 8/0 0/-1 8/0", LS_FMT_BF16, true, "default", 8, 16 },
     { "glm4", "glm4", "0/0 0/0 0/0 0/0", LS_FMT_BF16, false, "default", 4, 16 },
+    { "mixtral", "mixtral", "0/0 0/0 0/0 0/0", LS_FMT_BF16, false, "default", 8, 16 },
+    { "qwen2_moe", "qwen2_moe", "0/0 0/0 0/0 0/0", LS_FMT_BF16, false, "default", 8, 16 },
+    { "qwen3_moe", "qwen3_moe", "0/0 0/0 0/0 0/0 0/0", LS_FMT_BF16, false, "default", 10, 20 },
+    { "glm4_moe", "glm4_moe", "0/0 0/0 0/0 0/0", LS_FMT_BF16, false, "default", 4, 16 },
+    { "gpt_oss", "gpt_oss", "8/0 0/0 8/0 0/0", LS_FMT_BF16, false, "yarn", 8, 16 },
+    { "llama4", "llama4_text", "0/0 0/0 0/0 0/-1 0/0", LS_FMT_BF16, false, "default", 8, 16 },
+    { "gemma4", "gemma4_text", "8/1 8/1 0/0 8/1 8/1 0/0", LS_FMT_BF16, true, "proportional", 16,
+      1 },
+    { "gemma4-moe", "gemma4_text", "8/1 8/1 0/0 8/1 0/0", LS_FMT_BF16, true, "proportional", 16,
+      1 },
 };
 
 static void fixtures_resolve(void **state)
@@ -305,7 +315,7 @@ static void table_of_families(void **state)
     int n = 0;
     for (; ls_family_at(n); n++)
         assert_ptr_equal(ls_family_find(ls_family_at(n)->model_type), ls_family_at(n));
-    assert_int_equal(n, 13);
+    assert_int_equal(n, 20);
     assert_null(ls_family_at(-1));
     assert_null(ls_family_find("gemma3"));
     assert_null(ls_family_find(""));

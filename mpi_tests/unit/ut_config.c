@@ -107,7 +107,7 @@ static ls_status parse_changed(const struct change *c, struct loaded *l)
 
 static const struct change refusals[] = {
     { L, "model_type", "\"mamba\"", R, "supported are llama" },
-    { L, "model_type", "\"mixtral\"", R, "mixtral" },
+    { L, "model_type", "\"jamba\"", R, "jamba" },
     { L, "model_type", "", R, "model_type = absent" },
     { L, "model_type", "7", F, "model_type = 7" },
     { L, "hidden_size", "", F, "hidden_size = absent" },

@@ -47,16 +47,15 @@ static void answers_close(struct answers *a)
     rig_close(&a->model);
 }
 
-/* Any cut of the layers into 1..5 stages. */
-static void draw_cuts(struct rig_layout *l, int n_layers, struct rig_random *r)
+/* Any allowed cut of the layers into 1..8 stages. */
+static void draw_cuts(struct rig_layout *l, const struct ls_arch *arch, struct rig_random *r)
 {
-    int most = n_layers < RIG_MAX_STAGES ? n_layers : RIG_MAX_STAGES;
-    l->n_stages = 1 + (int)rig_below(r, (uint32_t)most);
-    for (int s = 0; s < l->n_stages; s++) {
-        int left = n_layers - l->cuts[s], after = l->n_stages - s - 1;
-        int take = after ? 1 + (int)rig_below(r, (uint32_t)(left - after)) : left;
-        l->cuts[s + 1] = l->cuts[s] + take;
-    }
+    uint32_t often = 1 + rig_below(r, 4); /* a cut in every so many places */
+    l->n_stages = 1;
+    for (int at = 1; at < arch->n_layers && l->n_stages < RIG_MAX_STAGES; at++)
+        if (ls_cut_allowed(arch, at, NULL) && rig_below(r, often) == 0)
+            l->cuts[l->n_stages++] = at;
+    l->cuts[l->n_stages] = arch->n_layers;
 }
 
 static const struct ls_kernels *draw_kernels(struct rig_random *r)
@@ -70,7 +69,7 @@ static const struct ls_kernels *draw_kernels(struct rig_random *r)
 static struct rig_layout draw_layout(const struct rig_model *m, struct rig_random *r)
 {
     struct rig_layout l = { .n_stages = 0 };
-    draw_cuts(&l, m->arch.n_layers, r);
+    draw_cuts(&l, &m->arch, r);
     l.n_threads = 1 + (int)rig_below(r, 4);
     l.kernels = draw_kernels(r);
     l.limits = rig_limits(m, 1 + rig_below(r, 100), 1 + rig_below(r, RIG_MAX_SEQUENCES));
@@ -145,12 +144,16 @@ static void bits(void **state)
 
 /* Every fixture whose layers or numbers differ in kind. */
 static const struct bits_case cases[] = {
-    { "llama-f32", false }, { "llama-bf16", false },   { "llama-bf16", true },
-    { "llama-f16", false }, { "llama-bias", false },   { "mistral", false },
-    { "mistral", true },    { "qwen2-window", false }, { "qwen3", false },
-    { "qwen3", true },      { "smollm3", false },      { "gemma2", false },
-    { "gemma3", true },     { "olmo2", false },        { "cohere2", false },
-    { "glm4", false },      { "phi3", false },
+    { "llama-f32", false },  { "llama-bf16", false },   { "llama-bf16", true },
+    { "llama-f16", false },  { "llama-bias", false },   { "mistral", false },
+    { "mistral", true },     { "qwen2-window", false }, { "qwen3", false },
+    { "qwen3", true },       { "smollm3", false },      { "gemma2", false },
+    { "gemma3", true },      { "olmo2", false },        { "cohere2", false },
+    { "glm4", false },       { "phi3", false },         { "mixtral", false },
+    { "mixtral", true },     { "qwen3_moe", false },    { "qwen2_moe", false },
+    { "glm4_moe", false },   { "gpt_oss", false },      { "gpt_oss", true },
+    { "llama4", false },     { "gemma4", false },       { "gemma4", true },
+    { "gemma4-moe", false },
 };
 
 enum { N_CASES = sizeof cases / sizeof *cases };

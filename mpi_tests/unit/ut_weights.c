@@ -80,10 +80,10 @@ static float exact_value(const unsigned char *at, enum ls_fmt fmt)
 static void check_matrix(const struct model *m, const struct ls_matrix *x, enum ls_role role,
                          int layer)
 {
+    const struct ls_weight_id id = { .role = role, .layer = layer };
     struct ls_tensor_place place;
     const struct ls_naming naming = ls_naming_of(&m->arch, m->ckpt);
-    const struct ls_tensor *t =
-        ls_naming_find(&naming, &m->arch, m->ckpt, role, layer, false, &place);
+    const struct ls_tensor *t = ls_naming_find(&naming, &m->arch, m->ckpt, &id, &place);
     const size_t bytes = ls_fmt_bytes(x->fmt), rows = ls_tiles((size_t)x->n) * LS_TILE;
     assert_non_null(t);
     assert_int_equal((uintptr_t)x->packed % LS_ALIGN, 0);
@@ -91,7 +91,10 @@ static void check_matrix(const struct model *m, const struct ls_matrix *x, enum 
         for (size_t k = 0; k < ((size_t)x->k + 1) / 2 * 2; k++) {
             uint32_t want = 0;
             if (n < (size_t)x->n && k < (size_t)x->k)
-                memcpy(&want, t->data + ((place.row0 + n) * (size_t)x->k + k) * bytes, bytes);
+                memcpy(&want,
+                       t->data +
+                           (place.first + n * place.row_step + k * place.col_step) * bytes,
+                       bytes);
             assert_int_equal(packed_element(x, n, k), want);
         }
 }
@@ -99,17 +102,18 @@ static void check_matrix(const struct model *m, const struct ls_matrix *x, enum 
 static void check_vector(const struct model *m, const float *v, enum ls_role role, int layer,
                          bool bias)
 {
+    const struct ls_weight_id id = { .role = role, .layer = layer, .bias = bias };
     struct ls_tensor_place place;
     const struct ls_naming naming = ls_naming_of(&m->arch, m->ckpt);
-    const struct ls_tensor *t =
-        ls_naming_find(&naming, &m->arch, m->ckpt, role, layer, bias, &place);
+    const struct ls_tensor *t = ls_naming_find(&naming, &m->arch, m->ckpt, &id, &place);
     const uint64_t n = ls_role_shape(&m->arch, role, layer).rows;
     assert_non_null(t);
     const enum ls_fmt fmt = t->dtype == LS_DTYPE_F32   ? LS_FMT_F32
                             : t->dtype == LS_DTYPE_F16 ? LS_FMT_F16
                                                        : LS_FMT_BF16;
     for (uint64_t i = 0; i < n; i++) {
-        const float want = exact_value(t->data + (place.row0 + i) * ls_fmt_bytes(fmt), fmt);
+        const float want =
+            exact_value(t->data + (place.first + i * place.row_step) * ls_fmt_bytes(fmt), fmt);
         /* A NaN stays one; widening f16 makes it quiet. */
         if (!isnan(want) || !isnan(v[i]))
             assert_memory_equal(&v[i], &want, sizeof want);
@@ -138,13 +142,14 @@ static void check_layer(const struct model *m, const struct ls_layer_weights *w,
     };
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
         check_matrix(m, matrices[i].matrix, matrices[i].role, layer);
-        const bool bias = ls_role_has_bias(&m->arch, matrices[i].role);
+        const bool bias = ls_role_has_bias(&m->arch, matrices[i].role, layer);
         assert_true(bias == (matrices[i].matrix->bias != NULL));
         if (bias)
             check_vector(m, matrices[i].matrix->bias, matrices[i].role, layer, true);
     }
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
-        assert_true(ls_role_present(&m->arch, vectors[i].role) == (vectors[i].v != NULL));
+        assert_true(ls_role_present(&m->arch, vectors[i].role, layer) ==
+                    (vectors[i].v != NULL));
         if (vectors[i].v)
             check_vector(m, vectors[i].v, vectors[i].role, layer, false);
     }

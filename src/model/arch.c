@@ -59,6 +59,22 @@ static const struct {
     { "kv_lora_rank", MUST_BE_OFF },
     { "num_kv_shared_layers", MUST_BE_OFF },
     { "hidden_size_per_layer_input", MUST_BE_OFF },
+    { "attention_k_eq_v", MUST_BE_OFF },
+    { "per_layer_config", MUST_BE_OFF },
+    { "attn_temperature_tuning", MUST_BE_OFF },
+    { "moe_layers", MUST_BE_OFF },
+    { "interleave_moe_layer_step", MUST_BE_ONE },
+    { "decoder_sparse_step", MUST_BE_ONE },
+    { "mlp_only_layers", MUST_BE_OFF },
+    { "first_k_dense_replace", MUST_BE_OFF },
+    { "shared_expert_intermediate_size", MUST_BE_OFF },
+    { "scoring_func", MUST_BE_OFF },
+    { "topk_method", MUST_BE_OFF },
+    { "n_group", MUST_BE_ONE },
+    { "topk_group", MUST_BE_ONE },
+    { "routed_scaling_factor", MUST_BE_ONE },
+    { "swiglu_alpha", MUST_BE_OFF },
+    { "swiglu_limit", MUST_BE_OFF },
 };
 
 static bool is_neutral(const json_t *v, enum neutral neutral)
@@ -290,8 +306,8 @@ static ls_status stored_dtype(const struct ls_arch *arch, const char *dir, enum 
         return s;
     struct ls_tensor_place place;
     const struct ls_naming naming = ls_naming_of(arch, ckpt);
-    const struct ls_tensor *t =
-        ls_naming_find(&naming, arch, ckpt, LS_ROLE_EMBED, 0, false, &place);
+    const struct ls_weight_id embed = { .role = LS_ROLE_EMBED };
+    const struct ls_tensor *t = ls_naming_find(&naming, arch, ckpt, &embed, &place);
     *d = t && t->dtype == LS_DTYPE_BF16  ? LS_FMT_BF16
          : t && t->dtype == LS_DTYPE_F16 ? LS_FMT_F16
                                          : LS_FMT_F32;
@@ -329,6 +345,10 @@ out:
 
 int32_t ls_first_visible(const struct ls_layer *layer, int32_t pos, int32_t live_first)
 {
+    if (layer->chunk) {
+        const int32_t begin = pos - pos % layer->chunk;
+        return begin > live_first ? begin : live_first;
+    }
     if (!layer->window)
         return live_first;
     const int32_t window = layer->window + (LS_MUTANT(WINDOW) ? 1 : 0);
@@ -339,13 +359,25 @@ int32_t ls_first_visible(const struct ls_layer *layer, int32_t pos, int32_t live
 
 int ls_inbound_width(const struct ls_arch *arch, int first_layer)
 {
-    (void)first_layer;
-    return arch->hidden;
+    return arch->hidden + (arch->n_layers - first_layer) * arch->per_layer_width;
+}
+
+bool ls_cut_allowed(const struct ls_arch *arch, int first_layer, int *reader)
+{
+    for (int l = first_layer; first_layer > 0 && l < arch->n_layers; l++)
+        if (arch->layers[l].kv_source < first_layer) {
+            if (reader)
+                *reader = l;
+            return false;
+        }
+    return true;
 }
 
 uint64_t ls_kv_block_bytes(const struct ls_arch *arch, int layer)
 {
     const struct ls_layer *l = &arch->layers[layer];
+    if (l->kv_source != layer)
+        return 0;
     const uint64_t head = (uint64_t)ls_kv_k_bytes(arch->dtype, l->head_dim) +
                           ls_kv_v_bytes(arch->dtype, l->head_dim);
     return head * (uint64_t)l->n_kv_heads;

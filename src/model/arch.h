@@ -22,10 +22,15 @@ enum {
     LS_MAX_VOCAB = 1 << 24,
     LS_MAX_WIDTH = 1 << 20, /* hidden, intermediate, heads x head_dim */
     LS_MAX_CONTEXT = 1 << 26,
+    LS_MAX_EXPERTS = 4096,
 };
 
 enum ls_mixer { LS_MIXER_ATTENTION };
-enum ls_ffn { LS_FFN_GATED };
+enum ls_ffn {
+    LS_FFN_GATED,  /* one block of `intermediate` */
+    LS_FFN_EXPERTS /* chosen ones of arch->experts; `intermediate` is the shared expert's width,
+                      or the dense block's beside them; 0: none */
+};
 enum ls_norm { LS_NORM_RMS, LS_NORM_LAYER };
 
 /* Where a block's norms stand. `a` is the attention branch, `f` the feed-forward branch. */
@@ -38,9 +43,47 @@ enum ls_residual {
 
 enum ls_qk_norm {
     LS_QK_NONE,
-    LS_QK_PER_HEAD, /* RMSNorm over head_dim, weight [head_dim]                Qwen 3, Gemma 3
-                     */
-    LS_QK_ALL_HEADS /* RMSNorm over all heads at once, weight [heads x dim]    OLMo 2 */
+    LS_QK_PER_HEAD,  /* RMSNorm over head_dim, weight [head_dim]                Qwen 3, Gemma 3
+                      */
+    LS_QK_ALL_HEADS, /* RMSNorm over all heads at once, weight [heads x dim]    OLMo 2 */
+    LS_QK_AFTER_ROPE /* per head, no weight, behind rope, where there is rope   Llama 4 */
+};
+
+/* How a router's logits become weights. Experts are ordered by (value, lower id first). */
+enum ls_router {
+    LS_ROUTER_SOFTMAX, /* highest logits; softmax over all experts      Mixtral, Qwen, Gemma 4
+                        */
+    LS_ROUTER_CHOSEN, /* highest logits; softmax over the chosen                      GPT-OSS */
+    LS_ROUTER_SIGMOID, /* highest sigmoid + selection bias; the sigmoid                  GLM-4
+                        */
+    LS_ROUTER_INPUT /* highest logits; the sigmoid, on the expert's input           Llama 4 */
+};
+
+/* How the file holds the experts of a layer. */
+enum ls_expert_storage {
+    LS_EXPERTS_EACH,   /* one tensor per expert and matrix */
+    LS_EXPERTS_FUSED,  /* [E][out][in], gate above up in one tensor                 Gemma 4 */
+    LS_EXPERTS_TURNED, /* [E][in][out], gate left of up                             Llama 4 */
+    LS_EXPERTS_ALTERNATE, /* [E][in][out], columns gate, up, gate, up ..               GPT-OSS
+                           */
+    LS_EXPERTS_MXFP4 /* [E][out][in] in blocks of 32 with a scale, rows alternate GPT-OSS */
+};
+
+/* The mixture of experts of every LS_FFN_EXPERTS layer. */
+struct ls_experts {
+    int n;            /* experts of a layer, 0: the model has none */
+    int n_chosen;     /* experts of a token, 1..n */
+    int intermediate; /* width of one */
+    enum ls_router router;
+    enum ls_expert_storage storage;
+    int n_groups, n_groups_chosen; /* choice limited to the best groups; 1: not limited */
+    bool renormalise;              /* weights divided by their sum */
+    float routed_scale;            /* on every weight; 0: none */
+    bool router_bias;              /* on the logits */
+    bool expert_bias;              /* on gate, up and down of each */
+    bool shared_gate;              /* sigmoid of a projection weighs the shared expert */
+    bool beside_dense; /* a dense block, each branch with norms of its own: Gemma 4 */
+    float swiglu_alpha, swiglu_limit; /* GPT-OSS's clamped gate; limit 0: arch->act */
 };
 
 /* Rope frequencies, resolved from the config and the declared context when it is parsed. */
@@ -56,12 +99,17 @@ struct ls_layer {
     enum ls_mixer mixer;
     enum ls_ffn ffn;
     int window;       /* keys visible, the own one included; 0: all */
+    int chunk;        /* keys visible of the own block of so many positions; 0: all   Llama 4 */
     int rope;         /* index into ropes; -1: no rope in this layer */
     int n_heads;      /* query heads */
     int n_kv_heads;   /* divides n_heads */
     int head_dim;     /* of q, k and v */
     int intermediate; /* width of the feed-forward */
     float attn_scale; /* on q.k */
+    int kv_source; /* global layer whose keys and values are read: the own, or an earlier one */
+    bool v_is_k;   /* v is the key projection, before its norm                     Gemma 4 */
+    int temperature_floor;   /* queries grow with position / this; 0: they do not     Llama 4 */
+    float temperature_scale; /* ... by log(1 + that) x this */
 };
 
 struct ls_arch {
@@ -81,6 +129,16 @@ struct ls_arch {
     enum ls_qk_norm qk_norm;
     enum ls_act act;
     bool qkv_bias, o_bias, mlp_bias;
+    bool v_norm;       /* RMSNorm without weight on each head of v                    Gemma 4 */
+    bool sinks;        /* a learned score per head in the softmax                     GPT-OSS */
+    bool layer_scalar; /* h = D(h x s) behind each layer                              Gemma 4 */
+    struct ls_experts experts;
+
+    /* Inputs of each layer beside the residual stream, made from the token and carried behind
+     * it; 0: none                                                                    Gemma 4 */
+    int per_layer_width;
+    int per_layer_vocab;         /* rows of their table, >= vocab */
+    float per_layer_embed_scale; /* on a row of their table, rounded to D */
 
     float embed_scale;    /* rounded to D where the reference rounds it; 0: none */
     float residual_scale; /* on each branch before the add; 0: none            Granite */
@@ -103,7 +161,10 @@ struct ls_arch {
 enum ls_role {
     LS_ROLE_EMBED, /* [vocab][hidden] */
     LS_ROLE_FINAL_NORM,
-    LS_ROLE_HEAD, /* [vocab][hidden] */
+    LS_ROLE_HEAD,            /* [vocab][hidden] */
+    LS_ROLE_PER_LAYER_EMBED, /* [per_layer_vocab][n_layers x per_layer_width] */
+    LS_ROLE_PER_LAYER_MODEL, /* [n_layers x per_layer_width][hidden] */
+    LS_ROLE_PER_LAYER_NORM,  /* [per_layer_width] */
     /* per layer; matrices are [outputs][inputs] */
     LS_ROLE_ATTN_NORM,
     LS_ROLE_Q,
@@ -118,14 +179,44 @@ enum ls_role {
     LS_ROLE_UP,
     LS_ROLE_DOWN,
     LS_ROLE_POST_FFN_NORM, /* on the feed-forward branch's output */
+    LS_ROLE_SINKS,         /* [n_heads] */
+    LS_ROLE_ROUTER,        /* [experts][hidden] */
+    LS_ROLE_SELECT_BIAS,   /* [experts], counts for the choice only */
+    LS_ROLE_ROUTER_SCALE,  /* [hidden], on the router's input */
+    LS_ROLE_EXPERT_SCALE,  /* [experts], on the weights */
+    LS_ROLE_SHARED_GATE,   /* gate, up and down of the shared expert */
+    LS_ROLE_SHARED_UP,
+    LS_ROLE_SHARED_DOWN,
+    LS_ROLE_SHARED_WEIGHT, /* [1][hidden] */
+    LS_ROLE_EXPERT_GATE,   /* of one expert */
+    LS_ROLE_EXPERT_UP,
+    LS_ROLE_EXPERT_DOWN,
+    LS_ROLE_POST_DENSE_NORM, /* on the dense block's output, beside experts */
+    LS_ROLE_EXPERTS_NORM,    /* on the experts' input, beside a dense block */
+    LS_ROLE_POST_EXPERTS_NORM,
+    LS_ROLE_PER_LAYER_GATE, /* [per_layer_width][hidden] */
+    LS_ROLE_PER_LAYER_OUT,  /* [hidden][per_layer_width] */
+    LS_ROLE_POST_PER_LAYER_NORM,
+    LS_ROLE_LAYER_SCALAR, /* [1] */
     LS_N_ROLES
 };
 
-/* Where a role's rows lie in the file: a tensor, or some rows of a fused one. */
+/* Where a weight lies in the file: a tensor or a part of a fused one. Element (r, c) of the
+ * weight is element first + r row_step + c col_step of the tensor; a vector has no columns. */
 struct ls_tensor_place {
     char name[192];
-    uint64_t row0; /* first row of the role inside the tensor */
-    uint64_t rows; /* rows of the whole tensor as the file must have them */
+    int n_dims;
+    uint64_t dims[4]; /* of the whole tensor, as the file must have them */
+    uint64_t first, row_step, col_step;
+    bool mxfp4; /* the tensor's bytes hold two elements each, scales lie in "..._scales" */
+};
+
+/* Which weight is meant: role, global layer (ignored for the ends), expert (ignored but for
+ * LS_ROLE_EXPERT_*), and whether the bias beside it. */
+struct ls_weight_id {
+    enum ls_role role;
+    int layer, expert;
+    bool bias;
 };
 
 struct ls_dense;
@@ -139,9 +230,7 @@ struct ls_family {
      * or 0. */
     ls_status (*parse)(struct ls_arch *arch, void *config, struct ls_arena *arena,
                        struct ls_err *err);
-    /* Place of `role` in global layer `layer` (ignored for the ends). bias: the ".bias" tensor.
-     */
-    void (*place)(const struct ls_arch *arch, enum ls_role role, int layer, bool bias,
+    void (*place)(const struct ls_arch *arch, const struct ls_weight_id *id,
                   struct ls_tensor_place *place);
     /* True for a tensor name that the family knows and does not use (said once). */
     bool (*ignores)(const struct ls_arch *arch, const char *name);
@@ -172,10 +261,17 @@ ls_status ls_arch_load(struct ls_arch *arch, const char *dir, const struct ls_ar
  * visibility. live_first is the first position still held by the cache. */
 int32_t ls_first_visible(const struct ls_layer *layer, int32_t pos, int32_t live_first);
 
-/* Elements of D per token that cross a cut in front of global layer first_layer. */
+/* Elements of D per token that cross a cut in front of global layer first_layer: the residual
+ * stream, and behind it the per-layer inputs of the layers that are still to come. */
 int ls_inbound_width(const struct ls_arch *arch, int first_layer);
 
-/* Bytes of KV cache for one block of 32 positions in one layer. */
+/* False when a stage must not begin at first_layer, since it or a later layer reads the keys
+ * and values of a layer in front of it; *reader is the first such layer then (may be NULL). 0
+ * and n_layers are always allowed. */
+bool ls_cut_allowed(const struct ls_arch *arch, int first_layer, int *reader);
+
+/* Bytes of KV cache for one block of 32 positions in one layer; 0 where it keeps none of its
+ * own. */
 uint64_t ls_kv_block_bytes(const struct ls_arch *arch, int layer);
 
 #endif

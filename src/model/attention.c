@@ -1,6 +1,9 @@
 #include "model/pass.h"
 
 #include "base/size.h"
+#include "kernels/math64.h"
+
+#include <string.h>
 
 /* Rows (heads x queries) that an attention call computes together from one load of a key. */
 enum { CALL_ROWS = 24 };
@@ -8,14 +11,11 @@ enum { CALL_ROWS = 24 };
 /* --- q and k before attention ----------------------------------------------------------------
  */
 
-static void norm_heads(const struct ls_forward *f, float *x, const float *w, int n_heads,
-                       int dim)
+/* w NULL: a norm without weight. n: elements normed together. */
+static void norm_parts(const struct ls_forward *f, float *x, const float *w, int width, int n)
 {
     const struct ls_arch *arch = f->cfg.arch;
-    if (arch->qk_norm == LS_QK_NONE)
-        return;
-    int n = arch->qk_norm == LS_QK_ALL_HEADS ? n_heads * dim : dim;
-    for (int at = 0; at < n_heads * dim; at += n)
+    for (int at = 0; at < width; at += n)
         f->cfg.kernels->rmsnorm(x + at, x + at, w, n, arch->norm_eps, arch->norm_weight,
                                 arch->dtype);
 }
@@ -43,19 +43,56 @@ static void store_row(const struct ls_forward *f, const struct ls_pass *pass, ui
                                  pos % LS_KV_BLOCK, dim, dim, f->cfg.arch->dtype);
 }
 
+/* Norms and rope of one token's q or k. */
+static void finish_heads(const struct ls_forward *f, const struct ls_layer *layer, uint32_t t,
+                         float *x, const float *w, int n_heads)
+{
+    enum ls_qk_norm kind = f->cfg.arch->qk_norm;
+    int dim = layer->head_dim, width = n_heads * dim;
+    if (kind == LS_QK_PER_HEAD || kind == LS_QK_ALL_HEADS)
+        norm_parts(f, x, w, width, kind == LS_QK_ALL_HEADS ? width : dim);
+    if (layer->rope < 0)
+        return;
+    turn_heads(f, x, t, layer->rope, n_heads, dim);
+    if (kind == LS_QK_AFTER_ROPE)
+        norm_parts(f, x, NULL, width, dim);
+}
+
+/* Queries grow with the logarithm of the position, in steps: the factor is binary64 until it is
+ * rounded once. The first step's factor of 1 is not multiplied. */
+static void temper(const struct ls_forward *f, const struct ls_layer *layer, float *q,
+                   int32_t pos)
+{
+    if (!layer->temperature_floor || (pos + 1) / layer->temperature_floor == 0)
+        return;
+    double grown = ls_log64(1.0 + (pos + 1) / layer->temperature_floor);
+    float factor = (float)(grown * (double)layer->temperature_scale + 1.0);
+    f->cfg.kernels->scale(q, q, factor, layer->n_heads * layer->head_dim, f->cfg.arch->dtype);
+}
+
+static void cache_row(const struct ls_forward *f, const struct ls_pass *pass, uint32_t t)
+{
+    const struct ls_layer *layer = pass->layer;
+    int width = layer->n_kv_heads * layer->head_dim;
+    float *k = f->s.k + t * f->s.ld_kv, *v = f->s.v + t * f->s.ld_kv;
+    if (layer->v_is_k)
+        memcpy(v, k, (size_t)width * sizeof *v);
+    if (f->cfg.arch->v_norm)
+        norm_parts(f, v, NULL, width, layer->head_dim);
+    finish_heads(f, layer, t, k, pass->w->k_norm, layer->n_kv_heads);
+    store_row(f, pass, t, k, v);
+}
+
 void ls_phase_cache(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
 {
     const struct ls_layer *layer = pass->layer;
-    int dim = layer->head_dim, q_width = layer->n_heads * dim;
+    int q_width = layer->n_heads * layer->head_dim;
     for (uint32_t t = p.row0; t < p.row1; t++) {
-        float *q = f->s.q + t * f->s.ld_q, *k = f->s.k + t * f->s.ld_kv;
-        norm_heads(f, q, pass->w->q_norm, layer->n_heads, dim);
-        norm_heads(f, k, pass->w->k_norm, layer->n_kv_heads, dim);
-        if (layer->rope >= 0) {
-            turn_heads(f, q, t, layer->rope, layer->n_heads, dim);
-            turn_heads(f, k, t, layer->rope, layer->n_kv_heads, dim);
-        }
-        store_row(f, pass, t, k, f->s.v + t * f->s.ld_kv);
+        float *q = f->s.q + t * f->s.ld_q;
+        finish_heads(f, layer, t, q, pass->w->q_norm, layer->n_heads);
+        temper(f, layer, q, ls_token_pos(f, t));
+        if (f->cfg.arch->layers[pass->global].kv_source == pass->global)
+            cache_row(f, pass, t);
         if (q_width % 2)
             f->s.o[t * f->s.ld_q + (size_t)q_width] = 0; /* a wider layer may have been here */
     }
@@ -109,6 +146,7 @@ static void attend(struct ls_forward *f, const struct ls_pass *pass, struct tile
     int group = layer->n_heads / layer->n_kv_heads;
     size_t column = (size_t)head * (size_t)group * (size_t)layer->head_dim;
     size_t at = (size_t)(span->token + tile.first) * f->s.ld_q + column;
+    const float *sinks = pass->w->sinks;
     int32_t first_visible[CALL_ROWS];
     int32_t pos = span->first_pos + (int32_t)tile.first;
     for (uint32_t i = 0; i < tile.n; i++)
@@ -129,7 +167,8 @@ static void attend(struct ls_forward *f, const struct ls_pass *pass, struct tile
                                   .block_stride = pass->kv->block_bytes,
                                   .d = f->cfg.arch->dtype,
                                   .scale = layer->attn_scale,
-                                  .softcap = f->cfg.arch->attn_softcap };
+                                  .softcap = f->cfg.arch->attn_softcap,
+                                  .sinks = sinks ? sinks + head * group : NULL };
     f->cfg.kernels->attention(&call, scratch);
 }
 

@@ -12,17 +12,19 @@ static struct ls_pass pass_of(const struct ls_forward *f, int l)
 {
     int local = l - f->cfg.first_layer;
     int decides = LS_MUTANT(LOCAL_LAYER) ? local : l;
-    return (struct ls_pass){ .global = l,
-                             .layer = &f->cfg.arch->layers[decides],
-                             .w = &f->weights->layers[local],
-                             .kv = &f->s.kv[local] };
+    return (struct ls_pass){
+        .global = l,
+        .layer = &f->cfg.arch->layers[decides],
+        .w = &f->weights->layers[local],
+        .kv = &f->s.kv[f->cfg.arch->layers[l].kv_source - f->cfg.first_layer]
+    };
 }
 
 /* Between barriers each phase reads what others wrote before and writes only its own part. Rows
  * have one owner throughout, so two phases over rows need no barrier between them. Nor does the
  * end of a parallel block's attention before its feed-forward: that reads x and writes gate and
  * up, which no member is still using. */
-static void run_layer(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
+static void run_attention(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
 {
     ls_rows_norm(f, p, pass->w->attn_norm);
     ls_team_barrier(f->team);
@@ -39,11 +41,23 @@ static void run_layer(struct ls_forward *f, struct ls_part p, const struct ls_pa
         ls_rows_norm(f, p, pass->w->ffn_norm);
         ls_team_barrier(f->team);
     }
-    ls_phase_ffn_in(f, p, pass);
-    ls_team_barrier(f->team);
-    ls_phase_ffn_out(f, p, pass);
-    ls_team_barrier(f->team);
+}
+
+static void run_layer(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
+{
+    run_attention(f, p, pass);
+    if (pass->layer->ffn == LS_FFN_EXPERTS) {
+        ls_experts_run(f, p, pass);
+    } else {
+        ls_phase_ffn_in(f, p, pass);
+        ls_team_barrier(f->team);
+        ls_phase_ffn_out(f, p, pass);
+        ls_team_barrier(f->team);
+    }
     ls_rows_join(f, p, pass->w->post_ffn_norm);
+    if (f->cfg.arch->per_layer_width)
+        ls_per_layer_run(f, p, pass);
+    ls_rows_scale(f, p, pass->w->layer_scalar);
     ls_rows_find_nan(f, p, pass->global);
 }
 
@@ -81,6 +95,8 @@ static void run_job(void *arg, int member, int n_members)
     unsigned saved = ls_fp_enter();
     bool whole = true;
     ls_rows_load(f, p);
+    if (f->cfg.first_layer == 0 && f->cfg.arch->per_layer_width)
+        ls_per_layer_make(f, p);
     ls_rope_fill(f, p);
     for (int l = f->cfg.first_layer; whole && l < f->cfg.last_layer; l++) {
         const struct ls_pass pass = pass_of(f, l);

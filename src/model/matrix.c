@@ -2,50 +2,57 @@
 
 #include "base/size.h"
 
-/* A product's destination. */
-struct target {
-    float *y;
-    size_t ldy;
-};
-
-/* Own tiles [tile0, tile1) of a matrix, and the outputs [c0, c1) that they hold. */
-struct own {
-    int tile0, tile1, c0, c1;
-};
-
-static struct own tiles_of(const struct ls_matrix *m, uint64_t tile0, uint64_t tile1)
+struct ls_own ls_own_tiles(const struct ls_matrix *m, uint64_t tile0, uint64_t tile1)
 {
-    struct own own = { .tile0 = (int)tile0, .tile1 = (int)tile1 };
+    struct ls_own own = { .tile0 = (int)tile0, .tile1 = (int)tile1 };
     own.c0 = (int)ls_min_u64(tile0 * LS_TILE, (uint64_t)m->n);
     own.c1 = (int)ls_min_u64(tile1 * LS_TILE, (uint64_t)m->n);
     return own;
 }
 
-static struct own share_of(const struct ls_matrix *m, struct ls_part p)
+struct ls_own ls_own_share(const struct ls_matrix *m, struct ls_part p)
 {
     uint64_t begin, end;
     ls_team_share(ls_tiles((size_t)m->n), p.member, p.n_members, &begin, &end);
-    return tiles_of(m, begin, end);
+    return ls_own_tiles(m, begin, end);
 }
 
-/* y = W x, bias last, in binary32, for own outputs of rows [0, n_rows). */
-static void product(const struct ls_forward *f, struct target to, const float *x, size_t ldx,
-                    const struct ls_matrix *m, struct own own, uint32_t n_rows)
+void ls_product(const struct ls_forward *f, struct ls_grid y, struct ls_grid x,
+                const struct ls_matrix *m, struct ls_own own, uint32_t n_rows)
 {
     const struct ls_kernels *kernels = f->cfg.kernels;
     if (own.tile0 >= own.tile1)
         return;
-    kernels->matmul[f->cfg.arch->dtype][m->fmt](to.y, to.ldy, x, ldx, m->packed, (int)n_rows,
+    kernels->matmul[f->cfg.arch->dtype][m->fmt](y.at, y.ld, x.at, x.ld, m->packed, (int)n_rows,
                                                 m->k, own.tile0, own.tile1);
     for (uint32_t t = 0; m->bias && t < n_rows; t++)
-        kernels->add_bias(to.y + t * to.ldy + own.c0, m->bias + own.c0, own.c1 - own.c0);
+        kernels->add_bias(y.at + t * y.ld + own.c0, m->bias + own.c0, own.c1 - own.c0);
 }
 
-static void round_own(const struct ls_forward *f, struct target to, struct own own)
+void ls_round_own(const struct ls_forward *f, struct ls_grid y, struct ls_own own,
+                  uint32_t n_rows)
 {
-    for (uint32_t t = 0; own.c0 < own.c1 && t < f->io.n_tokens; t++) {
-        float *y = to.y + t * to.ldy + own.c0;
-        f->cfg.kernels->round(y, y, own.c1 - own.c0, f->cfg.arch->dtype);
+    for (uint32_t t = 0; own.c0 < own.c1 && t < n_rows; t++) {
+        float *at = y.at + t * y.ld + own.c0;
+        f->cfg.kernels->round(at, at, own.c1 - own.c0, f->cfg.arch->dtype);
+    }
+}
+
+void ls_gate_own(const struct ls_forward *f, struct ls_grid gate, struct ls_grid up, int n,
+                 struct ls_own own, uint32_t n_rows)
+{
+    const struct ls_arch *arch = f->cfg.arch;
+    const struct ls_experts *e = &arch->experts;
+    for (uint32_t t = 0; own.c0 < own.c1 && t < n_rows; t++) {
+        float *row = gate.at + t * gate.ld, *g = row + own.c0;
+        const float *u = up.at + t * up.ld + own.c0;
+        if (e->swiglu_limit != 0)
+            f->cfg.kernels->gated_clamped(g, g, u, own.c1 - own.c0, e->swiglu_alpha,
+                                          e->swiglu_limit, arch->dtype);
+        else
+            f->cfg.kernels->gated(g, g, u, own.c1 - own.c0, arch->act, arch->dtype);
+        if (own.c1 == n && n % 2)
+            row[n] = 0; /* the product left 0 x h there: NaN where h is not finite */
     }
 }
 
@@ -53,10 +60,10 @@ void ls_phase_qkv(struct ls_forward *f, struct ls_part p, const struct ls_pass *
 {
     const struct ls_scratch *s = &f->s;
     const struct ls_matrix *matrices[3] = { &pass->w->q, &pass->w->k, &pass->w->v };
-    const struct target targets[3] = { { s->q, s->ld_q },
-                                       { s->k, s->ld_kv },
-                                       { s->v, s->ld_kv } };
-    const float *x = pass->w->attn_norm ? s->x : s->h;
+    const struct ls_grid targets[3] = { { s->q, s->ld_q },
+                                        { s->k, s->ld_kv },
+                                        { s->v, s->ld_kv } };
+    const struct ls_grid x = { pass->w->attn_norm ? s->x : s->h, s->ld_hidden };
     uint64_t total = 0, begin, end, at = 0;
     for (int i = 0; i < 3; i++)
         total += ls_tiles((size_t)matrices[i]->n);
@@ -65,24 +72,24 @@ void ls_phase_qkv(struct ls_forward *f, struct ls_part p, const struct ls_pass *
         uint64_t tiles = ls_tiles((size_t)matrices[i]->n);
         uint64_t low = ls_max_u64(begin, at) - at;
         uint64_t high = ls_min_u64(ls_max_u64(end, at) - at, tiles);
-        struct own own = tiles_of(matrices[i], low, high);
-        product(f, targets[i], x, s->ld_hidden, matrices[i], own, f->io.n_tokens);
-        round_own(f, targets[i], own);
+        struct ls_own own = ls_own_tiles(matrices[i], low, high);
+        ls_product(f, targets[i], x, matrices[i], own, f->io.n_tokens);
+        ls_round_own(f, targets[i], own, f->io.n_tokens);
         at += tiles;
     }
 }
 
 /* The sum of a parallel block stays binary32 until its second branch has joined. */
 static void branch_out(struct ls_forward *f, struct ls_part p, const struct ls_matrix *m,
-                       const float *x, size_t ldx, enum ls_fmt joined)
+                       struct ls_grid x, enum ls_fmt joined)
 {
     const struct ls_arch *arch = f->cfg.arch;
-    const struct target to = { f->s.acc, f->s.ld_hidden };
+    const struct ls_grid to = { f->s.acc, f->s.ld_hidden };
     const float *scale = arch->residual_scale != 0 ? &arch->residual_scale : NULL;
-    struct own own = share_of(m, p);
-    product(f, to, x, ldx, m, own, f->io.n_tokens);
+    struct ls_own own = ls_own_share(m, p);
+    ls_product(f, to, x, m, own, f->io.n_tokens);
     if (arch->residual == LS_RES_POST || arch->residual == LS_RES_BOTH) {
-        round_own(f, to, own);
+        ls_round_own(f, to, own, f->io.n_tokens);
         return;
     }
     for (uint32_t t = 0; own.c0 < own.c1 && t < f->io.n_tokens; t++)
@@ -95,12 +102,23 @@ void ls_phase_attn_out(struct ls_forward *f, struct ls_part p, const struct ls_p
 {
     const struct ls_arch *arch = f->cfg.arch;
     enum ls_fmt joined = arch->residual == LS_RES_PARALLEL ? LS_FMT_F32 : arch->dtype;
-    branch_out(f, p, &pass->w->o, f->s.o, f->s.ld_q, joined);
+    const struct ls_grid x = { f->s.o, f->s.ld_q };
+    branch_out(f, p, &pass->w->o, x, joined);
 }
 
 void ls_phase_ffn_out(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
 {
-    branch_out(f, p, &pass->w->down, f->s.gate, f->s.ld_ffn, f->cfg.arch->dtype);
+    const struct ls_grid x = { f->s.gate, f->s.ld_ffn };
+    branch_out(f, p, &pass->w->down, x, f->cfg.arch->dtype);
+}
+
+void ls_phase_shared_out(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
+{
+    const struct ls_grid x = { f->s.gate, f->s.ld_ffn };
+    const struct ls_grid y = { f->s.experts.shared, f->s.ld_hidden };
+    struct ls_own own = ls_own_share(&pass->w->down, p);
+    ls_product(f, y, x, &pass->w->down, own, f->io.n_tokens);
+    ls_round_own(f, y, own, f->io.n_tokens);
 }
 
 void ls_phase_ffn_in(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
@@ -108,19 +126,13 @@ void ls_phase_ffn_in(struct ls_forward *f, struct ls_part p, const struct ls_pas
     const struct ls_arch *arch = f->cfg.arch;
     const struct ls_scratch *s = &f->s;
     const struct ls_matrix *m = &pass->w->gate;
-    const struct target gate = { s->gate, s->ld_ffn }, up = { s->up, s->ld_ffn };
+    const struct ls_grid gate = { s->gate, s->ld_ffn }, up = { s->up, s->ld_ffn };
     bool normed = arch->residual == LS_RES_PARALLEL || pass->w->ffn_norm;
-    const float *x = normed ? s->x : s->h;
-    struct own own = share_of(m, p);
-    product(f, gate, x, s->ld_hidden, m, own, f->io.n_tokens);
-    product(f, up, x, s->ld_hidden, &pass->w->up, own, f->io.n_tokens);
-    for (uint32_t t = 0; own.c0 < own.c1 && t < f->io.n_tokens; t++) {
-        float *g = s->gate + t * s->ld_ffn;
-        f->cfg.kernels->gated(g + own.c0, g + own.c0, s->up + t * s->ld_ffn + own.c0,
-                              own.c1 - own.c0, arch->act, arch->dtype);
-        if (own.c1 == m->n && m->n % 2)
-            g[m->n] = 0; /* the product left 0 x h there: NaN where h is not finite */
-    }
+    const struct ls_grid x = { normed ? s->x : s->h, s->ld_hidden };
+    struct ls_own own = ls_own_share(m, p);
+    ls_product(f, gate, x, m, own, f->io.n_tokens);
+    ls_product(f, up, x, &pass->w->up, own, f->io.n_tokens);
+    ls_gate_own(f, gate, up, m->n, own, f->io.n_tokens);
 }
 
 void ls_phase_head(struct ls_forward *f, struct ls_part p)
@@ -128,12 +140,13 @@ void ls_phase_head(struct ls_forward *f, struct ls_part p)
     const struct ls_arch *arch = f->cfg.arch;
     const struct ls_kernels *kernels = f->cfg.kernels;
     const struct ls_matrix *m = &f->weights->head;
-    const struct target to = { f->s.logits, f->s.ld_vocab };
-    struct own own = share_of(m, p);
+    const struct ls_grid to = { f->s.logits, f->s.ld_vocab };
+    const struct ls_grid x = { f->s.x, f->s.ld_hidden };
+    struct ls_own own = ls_own_share(m, p);
     int n = own.c1 - own.c0;
-    product(f, to, f->s.x, f->s.ld_hidden, m, own, f->wanted.n_rows);
+    ls_product(f, to, x, m, own, f->wanted.n_rows);
     for (uint32_t i = 0; n > 0 && i < f->wanted.n_rows; i++) {
-        float *y = to.y + i * to.ldy + own.c0;
+        float *y = to.at + i * to.ld + own.c0;
         if (arch->logit_scale != 0)
             kernels->scale(y, y, arch->logit_scale, n, LS_FMT_F32);
         if (arch->logit_softcap != 0)

@@ -34,13 +34,15 @@ static void replace(char *name, size_t size, const char *from, const char *to)
 
 const struct ls_tensor *ls_naming_find(const struct ls_naming *naming,
                                        const struct ls_arch *arch,
-                                       const struct ls_checkpoint *ckpt, enum ls_role role,
-                                       int layer, bool bias, struct ls_tensor_place *place)
+                                       const struct ls_checkpoint *ckpt,
+                                       const struct ls_weight_id *id,
+                                       struct ls_tensor_place *place)
 {
     const struct ls_naming *canonical = prefixes(arch);
-    if (role == LS_ROLE_HEAD && arch->tied)
-        role = LS_ROLE_EMBED;
-    arch->fam->place(arch, role, layer, bias, place);
+    struct ls_weight_id which = *id;
+    if (which.role == LS_ROLE_HEAD && arch->tied)
+        which.role = LS_ROLE_EMBED;
+    arch->fam->place(arch, &which, place);
     if (starts_with(place->name, canonical->head))
         replace(place->name, sizeof place->name, canonical->head, naming->head);
     else if (starts_with(place->name, canonical->body))
@@ -48,11 +50,20 @@ const struct ls_tensor *ls_naming_find(const struct ls_naming *naming,
     return ls_checkpoint_find(ckpt, place->name);
 }
 
+void ls_naming_scales(const struct ls_tensor_place *blocks, struct ls_tensor_place *scales)
+{
+    static const char from[] = "_blocks", to[] = "_scales";
+    *scales = *blocks;
+    memcpy(scales->name + strlen(scales->name) - (sizeof from - 1), to, sizeof to);
+    scales->n_dims = 3;
+}
+
 struct ls_naming ls_naming_of(const struct ls_arch *arch, const struct ls_checkpoint *ckpt)
 {
+    static const struct ls_weight_id embed = { .role = LS_ROLE_EMBED };
     struct ls_tensor_place place;
     for (int i = 0; i < N_PREFIXES; i++)
-        if (ls_naming_find(&prefixes(arch)[i], arch, ckpt, LS_ROLE_EMBED, 0, false, &place))
+        if (ls_naming_find(&prefixes(arch)[i], arch, ckpt, &embed, &place))
             return prefixes(arch)[i];
     return prefixes(arch)[0];
 }
@@ -81,5 +92,6 @@ bool ls_naming_is_end(const struct ls_naming *naming, const char *name)
     if (!starts_with(name, naming->body))
         return false;
     name += strlen(naming->body);
-    return starts_with(name, "norm.") || starts_with(name, "embed_tokens.");
+    return starts_with(name, "norm.") || starts_with(name, "embed_tokens") ||
+           starts_with(name, "per_layer_");
 }

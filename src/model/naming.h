@@ -16,12 +16,16 @@ struct ls_naming {
 
 struct ls_naming ls_naming_of(const struct ls_arch *arch, const struct ls_checkpoint *ckpt);
 
-/* Fills *place with this checkpoint's name for the role and returns the tensor, or NULL when
+/* Fills *place with this checkpoint's name for the weight and returns the tensor, or NULL when
  * the checkpoint lacks it. A tied head is looked for where the embedding lies. */
 const struct ls_tensor *ls_naming_find(const struct ls_naming *naming,
                                        const struct ls_arch *arch,
-                                       const struct ls_checkpoint *ckpt, enum ls_role role,
-                                       int layer, bool bias, struct ls_tensor_place *place);
+                                       const struct ls_checkpoint *ckpt,
+                                       const struct ls_weight_id *id,
+                                       struct ls_tensor_place *place);
+
+/* Place of the scales that belong to a place with mxfp4. */
+void ls_naming_scales(const struct ls_tensor_place *blocks, struct ls_tensor_place *scales);
 
 /* Number of the layer that a tensor name lies in; -1: in none. Numbers that no model reaches
  * give LS_MAX_LAYERS. */

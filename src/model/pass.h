@@ -10,8 +10,26 @@
 
 #include "model/forward.h"
 
+/* A pair is a token with one of its experts. Pairs are ordered by expert, then by token, so
+ * that an expert's inputs are consecutive rows. Which member computes what depends on the step,
+ * no sum does. */
+struct ls_expert_scratch {
+    float *logits;        /* [max_tokens][ld_router]; a softmax or sigmoid replaces them */
+    int32_t *keys;        /* [max_tokens][experts + groups] of the choice, as integers */
+    int32_t *chosen;      /* [max_tokens][n_chosen] ids, ascending */
+    float *weight;        /* [max_tokens][n_chosen] */
+    float *shared_weight; /* [max_tokens][LS_TILE], the first counts */
+    float *shared;    /* [max_tokens][ld_hidden] output of the shared expert or dense block */
+    uint32_t *pair;   /* [max_tokens][n_chosen] where the token's pairs are */
+    uint32_t *first;  /* [experts + 1] first pair of each expert, and the end */
+    uint32_t *token;  /* [max_tokens x n_chosen] of each pair */
+    float *x;         /* [max_tokens x n_chosen][ld_hidden] input of a pair, then its output */
+    float *gate, *up; /* [max_tokens x n_chosen][ld_expert] */
+};
+
 struct ls_scratch {
     size_t ld_hidden, ld_q, ld_kv, ld_ffn, ld_vocab; /* floats from row to row, 16 x */
+    size_t ld_router, ld_expert, ld_per_layer;       /* the same */
     float *h;         /* [max_tokens][ld_hidden] residual stream */
     float *x;         /* [max_tokens][ld_hidden] normed input of a branch, then of the head */
     float *acc;       /* [max_tokens][ld_hidden] output of a branch before it joins h */
@@ -19,6 +37,8 @@ struct ls_scratch {
     float *o;         /* [max_tokens][ld_q] attention output */
     float *k, *v;     /* [max_tokens][ld_kv] */
     float *gate, *up; /* [max_tokens][ld_ffn]; the gated product replaces gate */
+    float *per_layer; /* [max_tokens][ld_per_layer] inputs of the own layers and those behind */
+    struct ls_expert_scratch experts;                   /* of stages that have such layers */
     float *cosines[LS_MAX_ROPES], *sines[LS_MAX_ROPES]; /* [max_tokens][n_pairs] */
     float *attn;                                        /* [n_threads][attn_floats] */
     size_t attn_floats;                                 /* 16 x */
@@ -60,6 +80,17 @@ static inline int32_t ls_token_pos(const struct ls_forward *f, uint32_t t)
     return s->first_pos + (int32_t)(t - s->token);
 }
 
+/* Rows of floats. */
+struct ls_grid {
+    float *at;
+    size_t ld;
+};
+
+/* Own tiles [tile0, tile1) of a matrix, and the outputs [c0, c1) that they hold. */
+struct ls_own {
+    int tile0, tile1, c0, c1;
+};
+
 /* --- rows.c: own rows ------------------------------------------------------------------------
  */
 
@@ -73,6 +104,13 @@ void ls_rows_norm(struct ls_forward *f, struct ls_part p, const float *w);
 void ls_rows_join(struct ls_forward *f, struct ls_part p, const float *w);
 /* Records layer `global` for rows of h that hold NaN and did not before. */
 void ls_rows_find_nan(struct ls_forward *f, struct ls_part p, int global);
+/* h = D(h x scalar). */
+void ls_rows_scale(struct ls_forward *f, struct ls_part p, const float *scalar);
+/* y = norm of one row with weight w. */
+void ls_norm_row(const struct ls_forward *f, float *y, const float *x, const float *w);
+/* Row `id` of a table in the mapping, elements [first, first + n), rounded to D and scaled. */
+void ls_table_row(const struct ls_forward *f, float *y, const struct ls_tensor *table,
+                  uint64_t first, int n, float scale);
 /* x[i] = final norm of the i-th wanted row of h. */
 void ls_rows_final_norm(struct ls_forward *f, struct ls_part p);
 
@@ -92,6 +130,21 @@ void ls_phase_attn_out(struct ls_forward *f, struct ls_part p, const struct ls_p
 void ls_phase_ffn_out(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass);
 /* gate = D(act(gate) * up). */
 void ls_phase_ffn_in(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass);
+/* The same block of a layer that has experts too: its rounded output waits in experts.shared.
+ */
+void ls_phase_shared_out(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass);
+
+struct ls_own ls_own_tiles(const struct ls_matrix *m, uint64_t tile0, uint64_t tile1);
+struct ls_own ls_own_share(const struct ls_matrix *m, struct ls_part p);
+/* y = W x, bias last, in binary32, for own outputs of rows [0, n_rows). */
+void ls_product(const struct ls_forward *f, struct ls_grid y, struct ls_grid x,
+                const struct ls_matrix *m, struct ls_own own, uint32_t n_rows);
+/* Rounds own outputs of rows [0, n_rows) to D. */
+void ls_round_own(const struct ls_forward *f, struct ls_grid y, struct ls_own own,
+                  uint32_t n_rows);
+/* gate = D(act(gate) * up) in own outputs [c0, c1) of n; +0 behind an odd n. */
+void ls_gate_own(const struct ls_forward *f, struct ls_grid gate, struct ls_grid up, int n,
+                 struct ls_own own, uint32_t n_rows);
 /* Logits of the wanted rows from x. */
 void ls_phase_head(struct ls_forward *f, struct ls_part p);
 
@@ -102,6 +155,27 @@ void ls_phase_head(struct ls_forward *f, struct ls_part p);
 void ls_phase_cache(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass);
 /* o = attention, split by (span, KV head, queries) with about equal numbers of visible keys. */
 void ls_phase_attention(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass);
+
+/* --- experts.c -------------------------------------------------------------------------------
+ */
+
+/* The feed-forward of a layer of experts, with its barriers: from x, normed by this member for
+ * its rows, until the output has joined h (own rows). */
+void ls_experts_run(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass);
+
+/* --- router.c --------------------------------------------------------------------------------
+ */
+
+/* Own rows: chosen experts and their weights. */
+void ls_rows_route(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass);
+
+/* --- per_layer.c -----------------------------------------------------------------------------
+ */
+
+/* First stage: the inputs of all layers from the embedded tokens, with barriers. */
+void ls_per_layer_make(struct ls_forward *f, struct ls_part p);
+/* The block behind a layer's feed-forward, with barriers; joins h (own rows). */
+void ls_per_layer_run(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass);
 
 /* --- scratch.c -------------------------------------------------------------------------------
  */

@@ -100,6 +100,14 @@ static double attention_factor(const struct ls_rope_settings *r)
     return yarn_mscale(r->factor, 1.0);
 }
 
+/* Frequencies as if the whole head turned; those behind the share stand still. */
+static void fill_proportional(float *freq, const struct ls_rope_settings *r, int dim)
+{
+    fill_plain(freq, r->theta, dim, r->factor > 0 ? r->factor : 1.0);
+    for (int i = (int)(r->partial * dim / 2); i < dim / 2; i++)
+        freq[i] = 0;
+}
+
 ls_status ls_rope_frequencies(const struct ls_rope_settings *settings, int dim,
                               int max_positions, int context, float *freq, float *factor,
                               struct ls_err *err)
@@ -118,6 +126,9 @@ ls_status ls_rope_frequencies(const struct ls_rope_settings *settings, int dim,
     case LS_ROPE_LONGROPE:
         fill_longrope(freq, settings, dim, context);
         break;
+    case LS_ROPE_PROPORTIONAL:
+        fill_proportional(freq, settings, dim);
+        break;
     default:
         fill_plain(freq, settings->theta, dim,
                    settings->kind == LS_ROPE_LINEAR ? settings->factor : 1.0);
@@ -135,9 +146,13 @@ ls_status ls_rope_frequencies(const struct ls_rope_settings *settings, int dim,
 const char *ls_rope_kind_name(enum ls_rope_kind kind)
 {
     static const char *const names[LS_N_ROPE_KINDS] = {
-        [LS_ROPE_DEFAULT] = "default", [LS_ROPE_LINEAR] = "linear",
-        [LS_ROPE_DYNAMIC] = "dynamic", [LS_ROPE_LLAMA3] = "llama3",
-        [LS_ROPE_YARN] = "yarn",       [LS_ROPE_LONGROPE] = "longrope",
+        [LS_ROPE_DEFAULT] = "default",
+        [LS_ROPE_LINEAR] = "linear",
+        [LS_ROPE_DYNAMIC] = "dynamic",
+        [LS_ROPE_LLAMA3] = "llama3",
+        [LS_ROPE_YARN] = "yarn",
+        [LS_ROPE_LONGROPE] = "longrope",
+        [LS_ROPE_PROPORTIONAL] = "proportional",
     };
     return names[kind];
 }

@@ -17,6 +17,7 @@ enum ls_rope_kind {
     LS_ROPE_LLAMA3,
     LS_ROPE_YARN,
     LS_ROPE_LONGROPE,
+    LS_ROPE_PROPORTIONAL, /* the whole head paired, but only its first pairs turned */
     LS_N_ROPE_KINDS
 };
 
@@ -35,9 +36,11 @@ struct ls_rope_settings {
 
 /* What a family says about its rope. */
 struct ls_rope_family {
-    double theta;       /* when the config gives none */
-    double partial;     /* when the config gives none; 0: the family has no such setting */
-    int max_positions;  /* of the config, or the family's default */
+    double theta;        /* when the config gives none */
+    double partial;      /* when the config gives none; 0: the family has no such setting */
+    int max_positions;   /* of the config, or the family's default */
+    double proportional; /* share of a proportional rope for full attention when the config says
+                            nothing of ropes, ls_rope_read_two; 0: a plain one */
     bool only_longrope; /* Phi-3: default or longrope, of which "su" and "yarn" are old names */
 };
 

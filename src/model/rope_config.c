@@ -39,7 +39,8 @@ static enum ls_rope_kind read_kind(struct ls_config *o, const struct ls_rope_fam
             o, LS_E_REFUSED, ls_config_has(o, "rope_type") ? "rope_type" : "type",
             "supported rope types%s are %s", family->only_longrope ? " of this family" : "",
             family->only_longrope ? "default and longrope"
-                                  : "default, linear, dynamic, llama3, yarn, longrope");
+                                  : "default, linear, dynamic, llama3, yarn, longrope, "
+                                    "proportional");
     return kind;
 }
 
@@ -89,7 +90,8 @@ static bool has_original(enum ls_rope_kind kind)
 static void read_kind_keys(struct ls_config *o, struct ls_rope_settings *r)
 {
     static const double SMALLEST = 1e-3;
-    const bool may_lack_factor = r->kind == LS_ROPE_YARN || r->kind == LS_ROPE_LONGROPE;
+    const bool may_lack_factor = r->kind == LS_ROPE_YARN || r->kind == LS_ROPE_LONGROPE ||
+                                 r->kind == LS_ROPE_PROPORTIONAL;
     if (r->kind == LS_ROPE_DEFAULT)
         return;
     if (may_lack_factor && !ls_config_has(o, "factor"))
@@ -99,7 +101,8 @@ static void read_kind_keys(struct ls_config *o, struct ls_rope_settings *r)
     if (has_original(r->kind))
         r->original =
             ls_config_int(o, "original_max_position_embeddings", 0, 0, LS_MAX_CONTEXT);
-    if (may_lack_factor && ls_config_has(o, "attention_factor"))
+    if (has_original(r->kind) && r->kind != LS_ROPE_LLAMA3 &&
+        ls_config_has(o, "attention_factor"))
         r->attention_factor = ls_config_number(o, "attention_factor", -1, SMALLEST, MAX_FACTOR);
     if (r->kind == LS_ROPE_YARN)
         read_yarn(o, r);
@@ -149,8 +152,9 @@ void ls_rope_read_object(struct ls_config *c, const json_t *object, const char *
     ls_config_init(&o, object, where, c->err);
     r.kind = read_kind(&o, family);
     r.theta = ls_config_number(&o, "rope_theta", theta, 1, MAX_THETA);
-    if (family->partial > 0)
-        r.partial = ls_config_number(&o, "partial_rotary_factor", family->partial, 1e-3, 1);
+    if (family->partial > 0 || r.kind == LS_ROPE_PROPORTIONAL)
+        r.partial = ls_config_number(&o, "partial_rotary_factor",
+                                     family->partial > 0 ? family->partial : 1, 1e-3, 1);
     else if (ls_config_number(&o, "partial_rotary_factor", 1, 0, 1) < 1)
         ls_config_fail(&o, LS_E_REFUSED, "partial_rotary_factor",
                        "this family turns whole heads");
@@ -235,6 +239,10 @@ void ls_rope_read_two(struct ls_config *c, const struct ls_rope_family *family,
     ls_config_refuse_rest(&o, "expected full_attention and sliding_attention");
     c->status = o.status;
     *full = (struct ls_rope_settings){ .theta = theta, .partial = 1 };
+    if (family->proportional > 0 && !both) {
+        full->kind = LS_ROPE_PROPORTIONAL;
+        full->partial = family->proportional;
+    }
     *local = (struct ls_rope_settings){ .theta = local_theta, .partial = 1 };
     if (old && now && !json_equal(old, now))
         ls_config_fail(c, LS_E_REFUSED, "rope_scaling", "contradicts rope_parameters");
@@ -252,7 +260,8 @@ void ls_rope_read_two(struct ls_config *c, const struct ls_rope_family *family,
 
 int ls_rope_dim(struct ls_config *c, const struct ls_rope_settings *r, int head_dim)
 {
-    const int dim = (int)(head_dim * r->partial);
+    const bool whole = r->kind == LS_ROPE_PROPORTIONAL;
+    const int dim = whole ? head_dim : (int)(head_dim * r->partial);
     if (dim < 2 || dim % 2)
         ls_config_fail(
             c, LS_E_FORMAT, "head_dim",

@@ -14,17 +14,45 @@ static enum ls_fmt format_of(enum ls_dtype dtype)
                                    : LS_FMT_BF16;
 }
 
+void ls_table_row(const struct ls_forward *f, float *y, const struct ls_tensor *table,
+                  uint64_t first, int n, float scale)
+{
+    const struct ls_kernels *kernels = f->cfg.kernels;
+    enum ls_fmt fmt = format_of(table->dtype), d = f->cfg.arch->dtype;
+    kernels->widen(y, table->data + first * ls_fmt_bytes(fmt), n, fmt);
+    kernels->round(y, y, n, d);
+    if (scale != 0)
+        kernels->scale(y, y, scale, n, d);
+}
+
 static void embed_row(const struct ls_forward *f, float *h, int32_t id)
 {
     const struct ls_arch *arch = f->cfg.arch;
-    const struct ls_kernels *kernels = f->cfg.kernels;
-    const struct ls_tensor *table = f->weights->embed;
-    enum ls_fmt fmt = format_of(table->dtype);
-    size_t bytes = (size_t)arch->hidden * ls_fmt_bytes(fmt);
-    kernels->widen(h, table->data + (size_t)id * bytes, arch->hidden, fmt);
-    kernels->round(h, h, arch->hidden, arch->dtype);
-    if (arch->embed_scale != 0)
-        kernels->scale(h, h, arch->embed_scale, arch->hidden, arch->dtype);
+    ls_table_row(f, h, f->weights->embed, (uint64_t)id * (uint64_t)arch->hidden, arch->hidden,
+                 arch->embed_scale);
+}
+
+/* The residual stream, and behind it the inputs of the layers from here on. */
+static void load_row(const struct ls_forward *f, float *h, float *per_layer, const char *in)
+{
+    const struct ls_arch *arch = f->cfg.arch;
+    int rest = ls_inbound_width(arch, f->cfg.first_layer) - arch->hidden;
+    f->cfg.kernels->widen(h, in, arch->hidden, arch->dtype);
+    if (rest)
+        f->cfg.kernels->widen(per_layer, in + (size_t)arch->hidden * ls_fmt_bytes(arch->dtype),
+                              rest, arch->dtype);
+}
+
+static void store_row(const struct ls_forward *f, char *out, const float *h,
+                      const float *per_layer)
+{
+    const struct ls_arch *arch = f->cfg.arch;
+    int rest = ls_inbound_width(arch, f->cfg.last_layer) - arch->hidden;
+    int passed = (f->cfg.last_layer - f->cfg.first_layer) * arch->per_layer_width;
+    f->cfg.kernels->narrow(out, h, arch->hidden, arch->dtype);
+    if (rest)
+        f->cfg.kernels->narrow(out + (size_t)arch->hidden * ls_fmt_bytes(arch->dtype),
+                               per_layer + passed, rest, arch->dtype);
 }
 
 void ls_rows_load(struct ls_forward *f, struct ls_part p)
@@ -39,7 +67,7 @@ void ls_rows_load(struct ls_forward *f, struct ls_part p)
         if (f->cfg.first_layer == 0)
             embed_row(f, h, f->io.tokens[t]);
         else
-            f->cfg.kernels->widen(h, in + t * bytes, width, arch->dtype);
+            load_row(f, h, row(f->s.per_layer, f->s.ld_per_layer, t), in + t * bytes);
     }
 }
 
@@ -52,11 +80,11 @@ void ls_rows_store(const struct ls_forward *f, struct ls_part p)
     size_t bytes = (size_t)width * ls_fmt_bytes(arch->dtype);
     char *out = f->io.hidden_out;
     for (uint32_t t = p.row0; t < p.row1; t++)
-        f->cfg.kernels->narrow(out + t * bytes, row(f->s.h, f->s.ld_hidden, t), width,
-                               arch->dtype);
+        store_row(f, out + t * bytes, row(f->s.h, f->s.ld_hidden, t),
+                  row(f->s.per_layer, f->s.ld_per_layer, t));
 }
 
-static void norm_row(const struct ls_forward *f, float *y, const float *x, const float *w)
+void ls_norm_row(const struct ls_forward *f, float *y, const float *x, const float *w)
 {
     const struct ls_arch *arch = f->cfg.arch;
     if (arch->norm == LS_NORM_LAYER)
@@ -71,7 +99,7 @@ void ls_rows_norm(struct ls_forward *f, struct ls_part p, const float *w)
     if (!w)
         return;
     for (uint32_t t = p.row0; t < p.row1; t++)
-        norm_row(f, row(f->s.x, f->s.ld_hidden, t), row(f->s.h, f->s.ld_hidden, t), w);
+        ls_norm_row(f, row(f->s.x, f->s.ld_hidden, t), row(f->s.h, f->s.ld_hidden, t), w);
 }
 
 void ls_rows_join(struct ls_forward *f, struct ls_part p, const float *w)
@@ -82,9 +110,20 @@ void ls_rows_join(struct ls_forward *f, struct ls_part p, const float *w)
         return;
     for (uint32_t t = p.row0; t < p.row1; t++) {
         float *acc = row(f->s.acc, f->s.ld_hidden, t);
-        norm_row(f, acc, acc, w);
+        ls_norm_row(f, acc, acc, w);
         f->cfg.kernels->residual(row(f->s.h, f->s.ld_hidden, t), acc, m, arch->hidden,
                                  arch->dtype);
+    }
+}
+
+void ls_rows_scale(struct ls_forward *f, struct ls_part p, const float *scalar)
+{
+    const struct ls_arch *arch = f->cfg.arch;
+    if (!scalar)
+        return;
+    for (uint32_t t = p.row0; t < p.row1; t++) {
+        float *h = row(f->s.h, f->s.ld_hidden, t);
+        f->cfg.kernels->scale(h, h, *scalar, arch->hidden, arch->dtype);
     }
 }
 
@@ -111,6 +150,6 @@ void ls_rows_find_nan(struct ls_forward *f, struct ls_part p, int global)
 void ls_rows_final_norm(struct ls_forward *f, struct ls_part p)
 {
     for (uint32_t i = p.row0; i < p.row1; i++)
-        norm_row(f, row(f->s.x, f->s.ld_hidden, i),
-                 row(f->s.h, f->s.ld_hidden, f->wanted.tokens[i]), f->weights->final_norm);
+        ls_norm_row(f, row(f->s.x, f->s.ld_hidden, i),
+                    row(f->s.h, f->s.ld_hidden, f->wanted.tokens[i]), f->weights->final_norm);
 }

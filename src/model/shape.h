@@ -13,10 +13,13 @@ struct ls_role_shape {
 /* Shape of `role` in global layer `layer` (ignored for the ends). */
 struct ls_role_shape ls_role_shape(const struct ls_arch *arch, enum ls_role role, int layer);
 
-/* True when the architecture has this weight at all. */
-bool ls_role_present(const struct ls_arch *arch, enum ls_role role);
+/* True when the layer (ignored for the ends) has this weight at all. */
+bool ls_role_present(const struct ls_arch *arch, enum ls_role role, int layer);
 
-/* True when the role has a bias beside its weight. */
-bool ls_role_has_bias(const struct ls_arch *arch, enum ls_role role);
+/* True when the role is present and has a bias beside its weight. */
+bool ls_role_has_bias(const struct ls_arch *arch, enum ls_role role, int layer);
+
+/* Weights of this role in one layer: one, or one for each expert. */
+int ls_role_count(const struct ls_arch *arch, enum ls_role role);
 
 #endif

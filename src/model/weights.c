@@ -1,11 +1,12 @@
 #include "model/weights.h"
 
 #include "base/mutant.h"
+#include "base/size.h"
 #include "model/naming.h"
+#include "model/pack.h"
 #include "model/shape.h"
 
-#include <immintrin.h>
-#include <string.h>
+#include <stddef.h>
 
 /* What loading carries along. */
 struct loader {
@@ -17,13 +18,72 @@ struct loader {
     struct ls_err *err;
 };
 
-/* A role's bytes in the mapping. */
+/* A weight's bytes in the mapping. */
 struct source {
-    const struct ls_tensor *tensor;
-    const unsigned char *data; /* first row of the role */
-    enum ls_fmt fmt;
+    const struct ls_tensor *tensor, *scales; /* scales: of MXFP4, or NULL */
     struct ls_role_shape shape;
+    struct ls_pack_source from;
 };
+
+/* Where a role's weight goes in struct ls_layer_weights, or in struct ls_expert_weights. */
+struct slot {
+    enum { NOWHERE, VECTOR, MATRIX, EXPERT } kind;
+    size_t at;
+};
+
+#define VECTOR_AT(field)                                                                       \
+    {                                                                                          \
+        VECTOR, offsetof(struct ls_layer_weights, field)                                       \
+    }
+#define MATRIX_AT(field)                                                                       \
+    {                                                                                          \
+        MATRIX, offsetof(struct ls_layer_weights, field)                                       \
+    }
+#define EXPERT_AT(field)                                                                       \
+    {                                                                                          \
+        EXPERT, offsetof(struct ls_expert_weights, field)                                      \
+    }
+static const struct slot slots[LS_N_ROLES] = {
+    [LS_ROLE_ATTN_NORM] = VECTOR_AT(attn_norm),
+    [LS_ROLE_Q] = MATRIX_AT(q),
+    [LS_ROLE_K] = MATRIX_AT(k),
+    [LS_ROLE_V] = MATRIX_AT(v),
+    [LS_ROLE_O] = MATRIX_AT(o),
+    [LS_ROLE_Q_NORM] = VECTOR_AT(q_norm),
+    [LS_ROLE_K_NORM] = VECTOR_AT(k_norm),
+    [LS_ROLE_POST_ATTN_NORM] = VECTOR_AT(post_attn_norm),
+    [LS_ROLE_FFN_NORM] = VECTOR_AT(ffn_norm),
+    [LS_ROLE_GATE] = MATRIX_AT(gate),
+    [LS_ROLE_UP] = MATRIX_AT(up),
+    [LS_ROLE_DOWN] = MATRIX_AT(down),
+    [LS_ROLE_POST_FFN_NORM] = VECTOR_AT(post_ffn_norm),
+    [LS_ROLE_SINKS] = VECTOR_AT(sinks),
+    [LS_ROLE_ROUTER] = MATRIX_AT(router),
+    [LS_ROLE_SELECT_BIAS] = VECTOR_AT(select_bias),
+    [LS_ROLE_ROUTER_SCALE] = VECTOR_AT(router_scale),
+    [LS_ROLE_EXPERT_SCALE] = VECTOR_AT(expert_scale),
+    [LS_ROLE_SHARED_GATE] = MATRIX_AT(gate),
+    [LS_ROLE_SHARED_UP] = MATRIX_AT(up),
+    [LS_ROLE_SHARED_DOWN] = MATRIX_AT(down),
+    [LS_ROLE_SHARED_WEIGHT] = MATRIX_AT(shared_weight),
+    [LS_ROLE_EXPERT_GATE] = EXPERT_AT(gate),
+    [LS_ROLE_EXPERT_UP] = EXPERT_AT(up),
+    [LS_ROLE_EXPERT_DOWN] = EXPERT_AT(down),
+    [LS_ROLE_POST_DENSE_NORM] = VECTOR_AT(post_dense_norm),
+    [LS_ROLE_EXPERTS_NORM] = VECTOR_AT(experts_norm),
+    [LS_ROLE_POST_EXPERTS_NORM] = VECTOR_AT(post_experts_norm),
+    [LS_ROLE_PER_LAYER_GATE] = MATRIX_AT(per_layer_gate),
+    [LS_ROLE_PER_LAYER_OUT] = MATRIX_AT(per_layer_out),
+    [LS_ROLE_POST_PER_LAYER_NORM] = VECTOR_AT(post_per_layer_norm),
+    [LS_ROLE_LAYER_SCALAR] = VECTOR_AT(layer_scalar),
+};
+
+static void *slot_of(struct ls_layer_weights *w, const struct ls_weight_id *id)
+{
+    const struct slot *slot = &slots[id->role];
+    char *base = slot->kind == EXPERT ? (char *)&w->experts[id->expert] : (char *)w;
+    return base + slot->at;
+}
 
 static uint64_t bias_bytes(uint64_t rows)
 {
@@ -40,61 +100,57 @@ static ls_status take(struct loader *l, void **out, uint64_t bytes, const char *
     return LS_OK;
 }
 
-static ls_status find(struct loader *l, enum ls_role role, int layer, bool bias,
-                      struct source *src)
+static ls_status find(struct loader *l, const struct ls_weight_id *id, struct source *src)
 {
     struct ls_tensor_place place;
-    src->tensor = ls_naming_find(&l->naming, l->arch, l->ckpt, role, layer, bias, &place);
-    src->shape = ls_role_shape(l->arch, role, layer);
-    if (bias)
-        src->shape.cols = 0;
-    ls_status s =
-        ls_weights_check_tensor(l->ckpt, src->tensor, &place, &src->shape, &src->fmt, l->err);
+    src->tensor = ls_naming_find(&l->naming, l->arch, l->ckpt, id, &place);
+    src->shape = ls_role_shape(l->arch, id->role, id->layer);
+    ls_status s = ls_weights_check_tensor(l->ckpt, src->tensor, &place, &src->from.fmt,
+                                          &src->scales, l->err);
     if (s)
         return s;
-    const uint64_t row = (src->shape.cols ? src->shape.cols : 1) * ls_fmt_bytes(src->fmt);
-    src->data = src->tensor->data + place.row0 * row;
+    src->from.data = src->tensor->data;
+    src->from.scales = src->scales ? src->scales->data : NULL;
+    src->from.first = place.first;
+    src->from.row_step = place.row_step;
+    src->from.col_step = place.col_step;
     return LS_OK;
 }
 
-/* Exact: every bf16 and f16 number is a binary32 number. */
-static void widen(float *to, const unsigned char *from, uint64_t n, enum ls_fmt fmt)
+/* The last expert's is the last use of a tensor that holds all of them. */
+static void release(const struct loader *l, const struct ls_weight_id *id,
+                    const struct source *src)
 {
-    for (uint64_t i = 0; i < n; i++) {
-        uint16_t half;
-        uint32_t bits;
-        memcpy(&half, from + i * 2 * (fmt != LS_FMT_F32), sizeof half);
-        bits = (uint32_t)half << 16;
-        if (fmt == LS_FMT_F32)
-            memcpy(to + i, from + i * sizeof *to, sizeof *to);
-        else if (fmt == LS_FMT_BF16)
-            memcpy(to + i, &bits, sizeof *to);
-        else
-            to[i] = _cvtsh_ss(half);
-    }
+    if (id->expert + 1 < ls_role_count(l->arch, id->role) &&
+        l->arch->experts.storage != LS_EXPERTS_EACH)
+        return;
+    ls_checkpoint_release(l->ckpt, src->tensor);
+    if (src->scales)
+        ls_checkpoint_release(l->ckpt, src->scales);
 }
 
-static ls_status load_vector(struct loader *l, enum ls_role role, int layer, bool bias,
-                             float **out)
+static ls_status load_vector(struct loader *l, const struct ls_weight_id *id, float **out)
 {
     struct source src;
     void *p;
-    ls_status s = find(l, role, layer, bias, &src);
+    ls_status s = find(l, id, &src);
     if (s)
         return s;
-    const uint64_t bytes = bias ? bias_bytes(src.shape.rows) : src.shape.rows * sizeof(float);
-    s = take(l, &p, bytes, src.tensor->name);
+    const uint64_t rows = src.shape.rows;
+    s = take(l, &p, id->bias ? bias_bytes(rows) : rows * sizeof(float), src.tensor->name);
     if (s)
         return s;
     *out = p;
-    widen(*out, src.data, src.shape.rows, src.fmt);
-    ls_checkpoint_release(l->ckpt, src.tensor);
+    ls_pack_vector(&src.from, *out, rows);
+    release(l, id, &src);
     return LS_OK;
 }
 
 struct pack_job {
-    const struct source *src;
+    const struct ls_pack_source *src;
     const struct ls_matrix *m;
+    char *scratch; /* [n_members][scratch_bytes] */
+    uint64_t scratch_bytes;
 };
 
 static void pack_share(void *arg, int member, int n_members)
@@ -102,119 +158,143 @@ static void pack_share(void *arg, int member, int n_members)
     const struct pack_job *job = arg;
     uint64_t begin, end;
     ls_team_share(ls_tiles((size_t)job->m->n), member, n_members, &begin, &end);
-    ls_pack(job->m->fmt, job->m->packed, job->src->data, (size_t)job->m->k, (size_t)job->m->n,
-            (size_t)job->m->k, begin, end);
+    ls_pack_tiles(job->src, job->m, begin, end,
+                  job->scratch + (uint64_t)member * job->scratch_bytes);
 }
 
-static ls_status load_matrix(struct loader *l, enum ls_role role, int layer,
+static ls_status pack(struct loader *l, const struct source *src, const struct ls_matrix *m)
+{
+    struct pack_job job = { .src = &src->from, .m = m };
+    void *scratch;
+    job.scratch_bytes = ls_round_up(ls_pack_scratch(job.src, m), LS_ALIGN);
+    ls_status s = ls_alloc(&scratch, job.scratch_bytes * (uint64_t)ls_team_size(l->team),
+                           src->tensor->name, l->err);
+    if (s)
+        return s;
+    job.scratch = scratch;
+    ls_team_run(l->team, pack_share, &job);
+    ls_free(scratch);
+    return LS_OK;
+}
+
+static ls_status load_matrix(struct loader *l, const struct ls_weight_id *id,
                              struct ls_matrix *m)
 {
     struct source src;
-    ls_status s = find(l, role, layer, false, &src);
+    ls_status s = find(l, id, &src);
     if (s)
         return s;
-    m->fmt = src.fmt;
+    m->fmt = src.from.fmt;
     m->n = (int)src.shape.rows;
     m->k = (int)src.shape.cols;
     s = take(l, &m->packed, ls_packed_bytes(m->fmt, (size_t)m->n, (size_t)m->k),
              src.tensor->name);
     if (s)
         return s;
-    if (role == LS_ROLE_HEAD && l->arch->tied && LS_MUTANT(TIE_IGNORED))
+    if (id->role == LS_ROLE_HEAD && l->arch->tied && LS_MUTANT(TIE_IGNORED))
         return LS_OK;
-    ls_team_run(l->team, pack_share, &(struct pack_job){ &src, m });
-    ls_checkpoint_release(l->ckpt, src.tensor);
-    return LS_OK;
+    s = pack(l, &src, m);
+    if (!s)
+        release(l, id, &src);
+    return s;
 }
 
-static float **vector_of(struct ls_layer_weights *w, enum ls_role role)
+/* One role of one layer; matrices and vectors in passes of their own. */
+static ls_status load_role(struct loader *l, struct ls_weight_id id, bool matrices,
+                           struct ls_layer_weights *w)
 {
-    switch (role) {
-    case LS_ROLE_ATTN_NORM:
-        return &w->attn_norm;
-    case LS_ROLE_Q_NORM:
-        return &w->q_norm;
-    case LS_ROLE_K_NORM:
-        return &w->k_norm;
-    case LS_ROLE_POST_ATTN_NORM:
-        return &w->post_attn_norm;
-    case LS_ROLE_FFN_NORM:
-        return &w->ffn_norm;
-    case LS_ROLE_POST_FFN_NORM:
-        return &w->post_ffn_norm;
-    default:
-        return NULL;
-    }
-}
-
-static struct ls_matrix *matrix_of(struct ls_layer_weights *w, enum ls_role role)
-{
-    switch (role) {
-    case LS_ROLE_Q:
-        return &w->q;
-    case LS_ROLE_K:
-        return &w->k;
-    case LS_ROLE_V:
-        return &w->v;
-    case LS_ROLE_O:
-        return &w->o;
-    case LS_ROLE_GATE:
-        return &w->gate;
-    case LS_ROLE_UP:
-        return &w->up;
-    case LS_ROLE_DOWN:
-        return &w->down;
-    default:
-        return NULL;
-    }
-}
-
-/* Small things first: they share arena blocks, matrices have their own. */
-static ls_status load_vectors(struct loader *l, int layer, struct ls_layer_weights *w)
-{
+    const bool is_matrix = slots[id.role].kind != VECTOR;
     ls_status s = LS_OK;
-    for (int r = LS_ROLE_ATTN_NORM; r < LS_N_ROLES && !s; r++) {
-        const enum ls_role role = (enum ls_role)r;
-        float **vector = vector_of(w, role);
-        if (!ls_role_present(l->arch, role))
-            continue;
-        if (vector)
-            s = load_vector(l, role, layer, false, vector);
-        else if (ls_role_has_bias(l->arch, role))
-            s = load_vector(l, role, layer, true, &matrix_of(w, role)->bias);
+    if (slots[id.role].kind == NOWHERE || !ls_role_present(l->arch, id.role, id.layer))
+        return LS_OK;
+    for (; id.expert < ls_role_count(l->arch, id.role) && !s; id.expert++) {
+        void *slot = slot_of(w, &id);
+        if (is_matrix && matrices)
+            s = load_matrix(l, &id, slot);
+        else if (!is_matrix && !matrices)
+            s = load_vector(l, &id, slot);
+        id.bias = true;
+        if (!s && !matrices && ls_role_has_bias(l->arch, id.role, id.layer))
+            s = load_vector(l, &id, &((struct ls_matrix *)slot)->bias);
+        id.bias = false;
     }
     return s;
 }
 
-static ls_status load_matrices(struct loader *l, int layer, struct ls_layer_weights *w)
+/* Small things first: they share arena blocks, matrices have their own. */
+static ls_status load_layers(struct loader *l, bool matrices)
 {
     ls_status s = LS_OK;
-    for (int r = LS_ROLE_ATTN_NORM; r < LS_N_ROLES && !s; r++) {
-        struct ls_matrix *m = matrix_of(w, (enum ls_role)r);
-        if (m && ls_role_present(l->arch, (enum ls_role)r))
-            s = load_matrix(l, (enum ls_role)r, layer, m);
-    }
+    for (int i = l->w->first_layer; i < l->w->last_layer; i++)
+        for (int r = LS_ROLE_ATTN_NORM; r < LS_N_ROLES && !s; r++) {
+            const struct ls_weight_id id = { .role = (enum ls_role)r, .layer = i };
+            s = load_role(l, id, matrices, &l->w->layers[i - l->w->first_layer]);
+        }
+    return s;
+}
+
+/* Tables of the first stage stay in the mapping. */
+static ls_status map_table(struct loader *l, enum ls_role role, const struct ls_tensor **out)
+{
+    const struct ls_weight_id id = { .role = role };
+    struct source src;
+    if (!ls_role_present(l->arch, role, 0))
+        return LS_OK;
+    ls_status s = find(l, &id, &src);
+    *out = s ? NULL : src.tensor;
+    return s;
+}
+
+static ls_status load_front(struct loader *l)
+{
+    static const struct ls_weight_id model = { .role = LS_ROLE_PER_LAYER_MODEL };
+    static const struct ls_weight_id norm = { .role = LS_ROLE_PER_LAYER_NORM };
+    struct ls_weights *w = l->w;
+    ls_status s = map_table(l, LS_ROLE_EMBED, &w->embed);
+    if (!s)
+        s = map_table(l, LS_ROLE_PER_LAYER_EMBED, &w->per_layer_embed);
+    if (!s && l->arch->per_layer_width)
+        s = load_vector(l, &norm, &w->per_layer_norm);
+    if (!s && l->arch->per_layer_width)
+        s = load_matrix(l, &model, &w->per_layer_model);
     return s;
 }
 
 static ls_status load_all(struct loader *l)
 {
+    static const struct ls_weight_id head = { .role = LS_ROLE_HEAD };
+    static const struct ls_weight_id norm = { .role = LS_ROLE_FINAL_NORM };
     struct ls_weights *w = l->w;
-    struct source src;
-    ls_status s = LS_OK;
-    if (w->first_layer == 0) {
-        s = find(l, LS_ROLE_EMBED, 0, false, &src);
-        w->embed = s ? NULL : src.tensor;
-    }
-    if (!s && w->last_layer == l->arch->n_layers)
-        s = load_vector(l, LS_ROLE_FINAL_NORM, 0, false, &w->final_norm);
-    for (int i = w->first_layer; i < w->last_layer && !s; i++)
-        s = load_vectors(l, i, &w->layers[i - w->first_layer]);
-    for (int i = w->first_layer; i < w->last_layer && !s; i++)
-        s = load_matrices(l, i, &w->layers[i - w->first_layer]);
-    if (!s && w->last_layer == l->arch->n_layers)
-        s = load_matrix(l, LS_ROLE_HEAD, 0, &w->head);
+    const bool last = w->last_layer == l->arch->n_layers;
+    ls_status s = w->first_layer == 0 ? load_front(l) : LS_OK;
+    if (!s && last)
+        s = load_vector(l, &norm, &w->final_norm);
+    if (!s)
+        s = load_layers(l, false);
+    if (!s)
+        s = load_layers(l, true);
+    if (!s && last)
+        s = load_matrix(l, &head, &w->head);
     return s;
+}
+
+/* The layers' structs, and those of their experts. */
+static ls_status take_layers(struct ls_weights *w, const struct ls_arch *arch,
+                             struct ls_err *err)
+{
+    const uint64_t n = (uint64_t)(w->last_layer - w->first_layer);
+    w->layers = ls_arena_take(&w->arena, n * sizeof *w->layers);
+    bool good = w->layers != NULL;
+    for (uint64_t i = 0; good && i < n; i++) {
+        if (arch->layers[(uint64_t)w->first_layer + i].ffn != LS_FFN_EXPERTS)
+            continue;
+        w->layers[i].experts =
+            ls_arena_take(&w->arena, (uint64_t)arch->experts.n * sizeof *w->layers[i].experts);
+        good = w->layers[i].experts != NULL;
+    }
+    return good ? LS_OK
+                : ls_fail(err, LS_E_MEMORY, "out of memory for %llu layers",
+                          (unsigned long long)n);
 }
 
 ls_status ls_weights_load(struct ls_weights *w, const struct ls_arch *arch,
@@ -227,11 +307,7 @@ ls_status ls_weights_load(struct ls_weights *w, const struct ls_arch *arch,
                        arch->n_layers);
     ls_arena_init(&loaded.arena);
     struct loader l = { &loaded, arch, ckpt, ls_naming_of(arch, ckpt), team, err };
-    const uint64_t n = (uint64_t)(last - first);
-    ls_status s = LS_OK;
-    loaded.layers = ls_arena_take(&loaded.arena, n * sizeof *loaded.layers);
-    if (!loaded.layers)
-        s = ls_fail(err, LS_E_MEMORY, "out of memory for %d layers", last - first);
+    ls_status s = take_layers(&loaded, arch, err);
     if (!s)
         s = load_all(&l);
     if (s)

@@ -19,20 +19,40 @@ struct ls_matrix {
     float *bias;  /* [ls_tiles(n) * 16], binary32, or NULL */
 };
 
+struct ls_expert_weights {
+    struct ls_matrix gate, up, down;
+};
+
+/* What a layer lacks is NULL, or a matrix without rows. */
 struct ls_layer_weights {
-    float *attn_norm, *post_attn_norm, *ffn_norm, *post_ffn_norm; /* [hidden] or NULL */
-    float *q_norm, *k_norm;                                       /* or NULL */
-    struct ls_matrix q, k, v, o, gate, up, down;
+    float *attn_norm, *post_attn_norm, *ffn_norm, *post_ffn_norm; /* [hidden] */
+    float *q_norm, *k_norm;
+    float *sinks; /* [n_heads] */
+    struct ls_matrix q, k, v, o;
+    struct ls_matrix gate, up, down; /* the dense block's, or the shared expert's */
+
+    struct ls_expert_weights *experts; /* [arch->experts.n] */
+    struct ls_matrix router, shared_weight;
+    float *select_bias, *expert_scale;                         /* [arch->experts.n] */
+    float *router_scale;                                       /* [hidden] */
+    float *post_dense_norm, *experts_norm, *post_experts_norm; /* [hidden] */
+
+    struct ls_matrix per_layer_gate, per_layer_out;
+    float *post_per_layer_norm; /* [hidden] */
+    float *layer_scalar;        /* [1] */
 };
 
 struct ls_weights {
     int first_layer, last_layer;     /* global, half-open */
     struct ls_layer_weights *layers; /* [last_layer - first_layer], index 0 is first_layer */
     const struct ls_tensor *embed; /* [vocab][hidden] in the mapping; NULL unless first stage */
-    float *final_norm;             /* last stage only */
-    struct ls_matrix head;         /* last stage only; packed is NULL elsewhere */
-    uint64_t bytes;                /* packed bytes plus norms and biases of this rank */
-    struct ls_arena arena;         /* owns all of the above but the embedding */
+    const struct ls_tensor *per_layer_embed; /* as embed, where the architecture has it */
+    struct ls_matrix per_layer_model;        /* first stage only, as the next */
+    float *per_layer_norm;
+    float *final_norm;     /* last stage only */
+    struct ls_matrix head; /* last stage only; packed is NULL elsewhere */
+    uint64_t bytes;        /* packed bytes plus norms and biases of this rank */
+    struct ls_arena arena; /* owns all of the above but the embedding */
 };
 
 /* Checks, without reading a weight, that the checkpoint has every tensor of `arch` in the right
@@ -42,12 +62,12 @@ struct ls_weights {
 ls_status ls_weights_check(const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
                            size_t *n_ignored, const char **first_ignored, struct ls_err *err);
 
-/* One tensor against its place and the role's shape (cols 0: a vector); t may be NULL, which is
- * the missing tensor. *fmt is how its elements are stored. */
+/* One tensor against its place; t may be NULL, which is the missing tensor. *fmt is how its
+ * elements are stored, bf16 for blocks of MXFP4, which are expanded at load; *scales is then
+ * the tensor of their scales, checked too, and NULL otherwise. */
 ls_status ls_weights_check_tensor(const struct ls_checkpoint *ckpt, const struct ls_tensor *t,
-                                  const struct ls_tensor_place *place,
-                                  const struct ls_role_shape *shape, enum ls_fmt *fmt,
-                                  struct ls_err *err);
+                                  const struct ls_tensor_place *place, enum ls_fmt *fmt,
+                                  const struct ls_tensor **scales, struct ls_err *err);
 
 /* Packed bytes that layers [first, last) and their ends will take, from the headers alone. */
 uint64_t ls_weights_bytes(const struct ls_arch *arch, const struct ls_checkpoint *ckpt,

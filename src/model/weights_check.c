@@ -36,28 +36,51 @@ static void show_shape(char text[SHOWN], const struct ls_tensor *t)
         snprintf(text + n, SHOWN - n, "]");
 }
 
-ls_status ls_weights_check_tensor(const struct ls_checkpoint *ckpt, const struct ls_tensor *t,
-                                  const struct ls_tensor_place *place,
-                                  const struct ls_role_shape *shape, enum ls_fmt *fmt,
-                                  struct ls_err *err)
+static ls_status check_shape(const struct ls_checkpoint *ckpt, const struct ls_tensor *t,
+                             const struct ls_tensor_place *place, struct ls_err *err)
 {
     char actual[SHOWN], expected[SHOWN];
-    struct ls_tensor want = { .n_dims = shape->cols ? 2 : 1,
-                              .dims = { place->rows, shape->cols } };
-    if (!t)
-        return ls_fail(err, LS_E_FORMAT, "%s: tensor '%s' is missing", ls_checkpoint_list(ckpt),
-                       place->name);
-    if (!usable(t->dtype, fmt))
-        return ls_fail(err, LS_E_FORMAT,
-                       "%s: tensor '%s' has dtype %s, supported are F32, F16 and BF16",
-                       ls_checkpoint_file_of(ckpt, t), t->name, ls_dtype_name(t->dtype));
-    if (t->n_dims == want.n_dims && t->dims[0] == want.dims[0] &&
-        (t->n_dims == 1 || t->dims[1] == want.dims[1]))
+    struct ls_tensor want = { .n_dims = place->n_dims };
+    bool same = t->n_dims == place->n_dims;
+    for (int d = 0; d < place->n_dims; d++) {
+        want.dims[d] = place->dims[d];
+        same = same && t->dims[d] == place->dims[d];
+    }
+    if (same)
         return LS_OK;
     show_shape(actual, t);
     show_shape(expected, &want);
     return ls_fail(err, LS_E_FORMAT, "%s: tensor '%s' has shape %s, config.json asks for %s",
                    ls_checkpoint_file_of(ckpt, t), t->name, actual, expected);
+}
+
+static ls_status check_one(const struct ls_checkpoint *ckpt, const struct ls_tensor *t,
+                           const struct ls_tensor_place *place, enum ls_fmt *fmt,
+                           struct ls_err *err)
+{
+    if (!t)
+        return ls_fail(err, LS_E_FORMAT, "%s: tensor '%s' is missing", ls_checkpoint_list(ckpt),
+                       place->name);
+    if (place->mxfp4 ? t->dtype != LS_DTYPE_U8 : !usable(t->dtype, fmt))
+        return ls_fail(err, LS_E_FORMAT, "%s: tensor '%s' has dtype %s, supported %s",
+                       ls_checkpoint_file_of(ckpt, t), t->name, ls_dtype_name(t->dtype),
+                       place->mxfp4 ? "is U8" : "are F32, F16 and BF16");
+    return check_shape(ckpt, t, place, err);
+}
+
+ls_status ls_weights_check_tensor(const struct ls_checkpoint *ckpt, const struct ls_tensor *t,
+                                  const struct ls_tensor_place *place, enum ls_fmt *fmt,
+                                  const struct ls_tensor **scales, struct ls_err *err)
+{
+    struct ls_tensor_place beside;
+    ls_status s = check_one(ckpt, t, place, fmt, err);
+    *scales = NULL;
+    if (s || !place->mxfp4)
+        return s;
+    *fmt = LS_FMT_BF16;
+    ls_naming_scales(place, &beside);
+    *scales = ls_checkpoint_find(ckpt, beside.name);
+    return check_one(ckpt, *scales, &beside, fmt, err);
 }
 
 /* What a walk over all weights of some layers does with each. */
@@ -70,38 +93,68 @@ struct walk {
     struct ls_err *err;
 };
 
-static ls_status visit(struct walk *w, enum ls_role role, int layer, bool bias)
+static void note_used(struct walk *w, const struct ls_tensor *t)
+{
+    if (w->used && t)
+        w->used[t - ls_checkpoint_tensor(w->ckpt, 0)] = true;
+}
+
+static ls_status visit(struct walk *w, const struct ls_weight_id *id)
 {
     struct ls_tensor_place place;
-    struct ls_role_shape shape = ls_role_shape(w->arch, role, layer);
+    const struct ls_role_shape shape = ls_role_shape(w->arch, id->role, id->layer);
+    const struct ls_tensor *scales;
     enum ls_fmt fmt;
-    const struct ls_tensor *t =
-        ls_naming_find(&w->naming, w->arch, w->ckpt, role, layer, bias, &place);
-    if (bias)
-        shape.cols = 0;
-    ls_status s = ls_weights_check_tensor(w->ckpt, t, &place, &shape, &fmt, w->err);
+    const struct ls_tensor *t = ls_naming_find(&w->naming, w->arch, w->ckpt, id, &place);
+    ls_status s = ls_weights_check_tensor(w->ckpt, t, &place, &fmt, &scales, w->err);
     if (s)
         return s;
-    if (w->used)
-        w->used[t - ls_checkpoint_tensor(w->ckpt, 0)] = true;
-    if (shape.cols)
+    note_used(w, t);
+    note_used(w, scales);
+    if (shape.cols && !id->bias)
         w->bytes += ls_packed_bytes(fmt, shape.rows, shape.cols);
     else
-        w->bytes += (bias ? ls_tiles(shape.rows) * LS_TILE : shape.rows) * sizeof(float);
+        w->bytes += (id->bias ? ls_tiles(shape.rows) * LS_TILE : shape.rows) * sizeof(float);
     return LS_OK;
+}
+
+/* Every weight of the role in this layer, and their biases. */
+static ls_status visit_role(struct walk *w, enum ls_role role, int layer)
+{
+    ls_status s = LS_OK;
+    struct ls_weight_id id = { .role = role, .layer = layer };
+    if (!ls_role_present(w->arch, role, layer))
+        return LS_OK;
+    for (; id.expert < ls_role_count(w->arch, role) && !s; id.expert++) {
+        id.bias = false;
+        s = visit(w, &id);
+        id.bias = true;
+        if (!s && ls_role_has_bias(w->arch, role, layer))
+            s = visit(w, &id);
+    }
+    return s;
 }
 
 static ls_status visit_layer(struct walk *w, int layer)
 {
     ls_status s = LS_OK;
-    for (int r = LS_ROLE_ATTN_NORM; r < LS_N_ROLES && !s; r++) {
-        const enum ls_role role = (enum ls_role)r;
-        if (ls_role_present(w->arch, role))
-            s = visit(w, role, layer, false);
-        if (!s && ls_role_has_bias(w->arch, role))
-            s = visit(w, role, layer, true);
-    }
+    for (int r = LS_ROLE_ATTN_NORM; r < LS_N_ROLES && !s; r++)
+        s = visit_role(w, (enum ls_role)r, layer);
     return s;
+}
+
+/* What the first stage has packed beside its layers; its tables stay in the mapping. */
+static ls_status visit_front(struct walk *w)
+{
+    ls_status s = visit_role(w, LS_ROLE_PER_LAYER_MODEL, 0);
+    return s ? s : visit_role(w, LS_ROLE_PER_LAYER_NORM, 0);
+}
+
+static ls_status visit_back(struct walk *w)
+{
+    const struct ls_weight_id head = { .role = LS_ROLE_HEAD };
+    ls_status s = visit_role(w, LS_ROLE_FINAL_NORM, 0);
+    return s ? s : visit(w, &head);
 }
 
 /* A tied checkpoint may carry the head's own copy; the embedding is the head. */
@@ -145,13 +198,15 @@ ls_status ls_weights_check(const struct ls_arch *arch, const struct ls_checkpoin
     if (s)
         return s;
     struct walk w = { arch, ckpt, ls_naming_of(arch, ckpt), used, 0, err };
-    s = visit(&w, LS_ROLE_EMBED, 0, false);
+    s = visit_role(&w, LS_ROLE_EMBED, 0);
+    if (!s)
+        s = visit_role(&w, LS_ROLE_PER_LAYER_EMBED, 0);
+    if (!s)
+        s = visit_front(&w);
     for (int layer = 0; layer < arch->n_layers && !s; layer++)
         s = visit_layer(&w, layer);
     if (!s)
-        s = visit(&w, LS_ROLE_FINAL_NORM, 0, false);
-    if (!s)
-        s = visit(&w, LS_ROLE_HEAD, 0, false);
+        s = visit_back(&w);
     if (!s)
         s = check_rest(&w, n_ignored, first_ignored);
     ls_free(used);
@@ -162,11 +217,11 @@ uint64_t ls_weights_bytes(const struct ls_arch *arch, const struct ls_checkpoint
                           int first, int last)
 {
     struct walk w = { arch, ckpt, ls_naming_of(arch, ckpt), NULL, 0, NULL };
+    if (first == 0)
+        visit_front(&w);
     for (int layer = first; layer < last; layer++)
         visit_layer(&w, layer);
-    if (last == arch->n_layers) {
-        visit(&w, LS_ROLE_FINAL_NORM, 0, false);
-        visit(&w, LS_ROLE_HEAD, 0, false);
-    }
+    if (last == arch->n_layers)
+        visit_back(&w);
     return w.bytes;
 }

@@ -4,8 +4,13 @@
 
 #include <inttypes.h>
 
-static struct ls_kv_layer geometry(const struct ls_layer *layer, enum ls_fmt d)
+/* A layer that reads another's cache has no bytes of its own. */
+static struct ls_kv_layer geometry(const struct ls_arch *arch, int l)
 {
+    const struct ls_layer *layer = &arch->layers[l];
+    enum ls_fmt d = arch->dtype;
+    if (layer->kv_source != l)
+        return (struct ls_kv_layer){ .block_bytes = 0 };
     size_t k = ls_round_up(ls_kv_k_bytes(d, layer->head_dim), LS_ALIGN);
     size_t v = ls_round_up(ls_kv_v_bytes(d, layer->head_dim), LS_ALIGN);
     return (struct ls_kv_layer){ .k_bytes = k,
@@ -23,7 +28,7 @@ ls_status ls_kv_pool_init(struct ls_kv_pool *pool, const struct ls_arch *arch, i
         return s;
     made.layers = p;
     for (int i = 0; !s && i < made.n_layers; i++) {
-        struct ls_kv_layer layer = geometry(&arch->layers[first_layer + i], arch->dtype);
+        struct ls_kv_layer layer = geometry(arch, first_layer + i);
         uint64_t bytes = 0;
         if (ls_mul_u64(layer.block_bytes, n_blocks, &bytes))
             s = ls_alloc(&p, bytes, "KV blocks", err);

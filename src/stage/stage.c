@@ -98,6 +98,16 @@ uint64_t ls_stage_scratch_bytes(const struct ls_arch *arch, int first_layer, int
     return scratch_bytes(&cfg);
 }
 
+static ls_status check_cut(const struct ls_arch *arch, int first_layer, struct ls_err *err)
+{
+    int reader = 0;
+    if (ls_cut_allowed(arch, first_layer, &reader))
+        return LS_OK;
+    return ls_fail(err, LS_E_REFUSED,
+                   "cut in front of layer %d: layer %d reads the keys and values of layer %d",
+                   first_layer, reader, arch->layers[reader].kv_source);
+}
+
 static ls_status check_config(const struct ls_stage_config *cfg, struct ls_err *err)
 {
     int n = cfg->arch->n_layers;
@@ -105,7 +115,11 @@ static ls_status check_config(const struct ls_stage_config *cfg, struct ls_err *
         return ls_fail(err, LS_E_REFUSED,
                        "stage of layers [%d, %d), expected a range within 0..%d",
                        cfg->first_layer, cfg->last_layer, n);
-    ls_status s = ls_step_limits_check(&cfg->limits, err);
+    ls_status s = check_cut(cfg->arch, cfg->first_layer, err);
+    if (!s)
+        s = check_cut(cfg->arch, cfg->last_layer, err);
+    if (!s)
+        s = ls_step_limits_check(&cfg->limits, err);
     if (s)
         return s;
     if (cfg->limits.context > (uint32_t)cfg->arch->context)

@@ -79,16 +79,25 @@ static void read_layer(struct ls_arch *arch, struct ls_config *c, const struct l
     };
 }
 
+/* Size of a head in the first layer with a window, or without one. */
+static int head_dim_of(const struct ls_arch *arch, bool windowed)
+{
+    for (int l = 0; l < arch->n_layers; l++)
+        if ((arch->layers[l].window > 0) == windowed)
+            return arch->layers[l].head_dim;
+    return arch->layers[0].head_dim;
+}
+
 /* Resolves settings into arch->ropes and returns the index there. */
-static int add_rope(struct ls_arch *arch, struct ls_config *c, const struct ls_dense *d,
+static int add_rope(struct ls_arch *arch, struct ls_config *c, int head_dim,
                     const struct ls_rope_settings *settings, struct ls_arena *arena)
 {
-    const int dim = c->status ? 0 : ls_rope_dim(c, settings, arch->layers[0].head_dim);
+    const int dim = c->status ? 0 : ls_rope_dim(c, settings, head_dim);
     if (c->status)
         return 0;
     struct ls_rope *r = &arch->ropes[arch->n_ropes];
     r->n_pairs = dim / 2;
-    r->pairs = d->pairs;
+    r->pairs = arch->fam->dense->pairs;
     r->freq = ls_arena_take(arena, (uint64_t)r->n_pairs * sizeof *r->freq);
     snprintf(r->kind, sizeof r->kind, "%s", ls_rope_kind_name(settings->kind));
     arch->rope_needs_context |=
@@ -109,12 +118,12 @@ static void read_ropes(struct ls_arch *arch, struct ls_config *c, const struct l
     family.max_positions = arch->max_positions;
     if (d->rope_rule != LS_ROPE_TWO_BASES) {
         ls_rope_read(c, &family, &full);
-        add_rope(arch, c, d, &full, arena);
+        add_rope(arch, c, arch->layers[0].head_dim, &full, arena);
         return;
     }
     ls_rope_read_two(c, &family, LOCAL_THETA, &full, &local);
-    add_rope(arch, c, d, &full, arena);
-    add_rope(arch, c, d, &local, arena);
+    add_rope(arch, c, head_dim_of(arch, false), &full, arena);
+    add_rope(arch, c, head_dim_of(arch, true), &local, arena);
 }
 
 /* no_rope_layers, or every no_rope_layer_interval-th layer; a 1 in the list means rope is on.
@@ -124,7 +133,10 @@ static void read_rope_list(struct ls_arch *arch, struct ls_config *c)
     const json_t *list = ls_config_get(c, "no_rope_layers");
     const int interval =
         ls_config_int(c, "no_rope_layer_interval", NO_ROPE_INTERVAL, 1, LS_MAX_LAYERS);
-    const bool given = list && !json_is_null(list);
+    /* Published Llama 4 configs have an empty list, which its reference takes as absent. */
+    const bool empty = json_is_array(list) && !json_array_size(list) &&
+                       arch->fam->dense->window_rule == LS_WINDOW_OWN;
+    const bool given = list && !json_is_null(list) && !empty;
     if (given && json_array_size(list) != (size_t)arch->n_layers)
         ls_config_fail(c, LS_E_FORMAT, "no_rope_layers",
                        "expected a list of num_hidden_layers = %d numbers", arch->n_layers);
@@ -156,9 +168,12 @@ static bool rule_says_window(const struct ls_dense *d, const struct ls_layer *la
 {
     switch (d->window_rule) {
     case LS_WINDOW_ALL:
+    case LS_WINDOW_SWITCHED:
         return true;
     case LS_WINDOW_QWEN:
         return l >= n;
+    case LS_WINDOW_QWEN_MOE:
+        return l < n && l % 2 == 0;
     case LS_WINDOW_SMOLLM3:
         return layer->rope < 0;
     case LS_WINDOW_PATTERN:
@@ -171,10 +186,11 @@ static bool rule_says_window(const struct ls_dense *d, const struct ls_layer *la
 /* sliding_window, as far as it counts; 0: none. *n is the rule's number of layers. */
 static int read_window(struct ls_config *c, const struct ls_dense *d, int *n)
 {
+    const bool qwen = d->window_rule == LS_WINDOW_QWEN || d->window_rule == LS_WINDOW_QWEN_MOE;
     const bool switched =
-        d->window_rule == LS_WINDOW_QWEN || d->window_rule == LS_WINDOW_SMOLLM3;
+        qwen || d->window_rule == LS_WINDOW_SMOLLM3 || d->window_rule == LS_WINDOW_SWITCHED;
     const bool on = !switched || ls_config_bool(c, "use_sliding_window", false);
-    if (d->window_rule == LS_WINDOW_QWEN)
+    if (qwen)
         *n = ls_config_int(c, "max_window_layers", MAX_WINDOW_LAYERS, 0, LS_MAX_LAYERS);
     if (d->window_rule == LS_WINDOW_PATTERN)
         *n = ls_config_int(c, "sliding_window_pattern", d->window_pattern, 1, LS_MAX_LAYERS);
@@ -197,16 +213,19 @@ static bool type_is_window(struct ls_config *c, const json_t *types, int l)
 static void place_windows(struct ls_arch *arch, struct ls_config *c, const struct ls_dense *d)
 {
     int n = 1;
+    if (d->window_rule == LS_WINDOW_OWN)
+        return;
     const int w = d->window_rule == LS_WINDOW_NONE ? 0 : read_window(c, d, &n);
     const json_t *types = ls_config_get(c, "layer_types");
     const bool given = types && !json_is_null(types);
-    const bool decides = d->window_rule > LS_WINDOW_ALL;
+    const bool decides = d->window_rule >= LS_WINDOW_QWEN;
     if (given && json_array_size(types) != (size_t)arch->n_layers)
         ls_config_fail(c, LS_E_FORMAT, "layer_types",
                        "expected a list of num_hidden_layers = %d texts", arch->n_layers);
     for (int l = 0; l < arch->n_layers && !c->status; l++) {
         bool windowed = w && rule_says_window(d, &arch->layers[l], l, n);
-        const bool type = given ? type_is_window(c, types, l) : windowed;
+        const bool full = d->last_is_full && l + 1 == arch->n_layers;
+        const bool type = !full && (given ? type_is_window(c, types, l) : windowed);
         if (type != windowed && !decides)
             ls_config_fail(c, LS_E_REFUSED, "layer_types",
                            "entry %d contradicts sliding_window %d of every layer", l, w);
@@ -244,13 +263,17 @@ ls_status ls_dense_parse(struct ls_arch *arch, void *config, struct ls_arena *ar
     if (!arch->layers)
         return c->status =
                    ls_fail(err, LS_E_MEMORY, "out of memory for %d layers", arch->n_layers);
-    for (int l = 0; l < arch->n_layers; l++)
+    for (int l = 0; l < arch->n_layers; l++) {
         arch->layers[l] = layer;
-    read_ropes(arch, c, d, arena);
+        arch->layers[l].kv_source = l;
+    }
     /* SmolLM 3's windows follow its ropes, the others' ropes follow the windows. */
     if (d->rope_rule == LS_ROPE_BY_LIST)
         place_ropes(arch, c, d->rope_rule);
     place_windows(arch, c, d);
+    if (d->layers && !c->status)
+        d->layers(arch, c);
+    read_ropes(arch, c, d, arena);
     if (d->rope_rule != LS_ROPE_BY_LIST)
         place_ropes(arch, c, d->rope_rule);
     if (d->scales && !c->status)

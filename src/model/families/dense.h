@@ -1,5 +1,6 @@
-/* Families of plain decoders, as data: one struct says what a config of the family may leave
- * out, which keys it has, where its norms stand and what its tensors are called.
+/* Families of decoders, as data: one struct says what a config of the family may leave out,
+ * which keys it has, where its norms stand and what its tensors are called; what no key of the
+ * struct says is a function of the family (`layers`, `scales`).
  *
  * Layer: model. The three functions are the ls_family entries of all of them. Adding a family
  * of this kind is one new file with one struct, and a line in families.c. Defaults are those of
@@ -16,17 +17,21 @@ enum ls_flag { LS_NEVER, LS_ALWAYS, LS_BY_KEY, LS_BY_KEY_ON }; /* ..._ON: true w
 /* Which layers have a window, and how wide it is. */
 enum ls_window_rule {
     LS_WINDOW_NONE,
-    LS_WINDOW_ALL,     /* sliding_window, in every layer                     Mistral, Phi-3 */
-    LS_WINDOW_QWEN,    /* use_sliding_window, from max_window_layers on      Qwen 2, 3 */
-    LS_WINDOW_SMOLLM3, /* use_sliding_window, in the layers without rope */
-    LS_WINDOW_PATTERN  /* all but every n-th layer                           Gemma, Cohere 2 */
+    LS_WINDOW_OWN,      /* the family's `layers` reads layer_types            Llama 4 */
+    LS_WINDOW_ALL,      /* sliding_window, in every layer                     Mistral, Phi-3 */
+    LS_WINDOW_SWITCHED, /* ... if use_sliding_window                         Qwen 3 MoE */
+    /* layer_types decides from here on */
+    LS_WINDOW_QWEN,     /* use_sliding_window, from max_window_layers on     Qwen 2, 3 */
+    LS_WINDOW_QWEN_MOE, /* use_sliding_window, even layers before it         Qwen 2 MoE */
+    LS_WINDOW_SMOLLM3,  /* use_sliding_window, in the layers without rope */
+    LS_WINDOW_PATTERN   /* all but every n-th layer                  Gemma, Cohere 2, GPT-OSS */
 };
 
 enum ls_rope_rule {
     LS_ROPE_EVERYWHERE,
-    LS_ROPE_BY_LIST,  /* no_rope_layers: 1 is on                            SmolLM 3 */
+    LS_ROPE_BY_LIST,  /* no_rope_layers: 1 is on                   SmolLM 3, Llama 4 */
     LS_ROPE_WINDOWED, /* only in layers with a window                       Cohere 2 */
-    LS_ROPE_TWO_BASES /* windowed layers have a base of their own           Gemma 3 */
+    LS_ROPE_TWO_BASES /* windowed layers have a base of their own        Gemma 3, 4 */
 };
 
 struct ls_dense {
@@ -54,12 +59,18 @@ struct ls_dense {
     enum ls_window_rule window_rule;
     int window;         /* sliding_window when absent; 0: none */
     int window_pattern; /* sliding_window_pattern when absent */
+    bool last_is_full;  /* whatever layer_types says of the last layer      Gemma 4 */
+
+    /* Family's own settings of layers: experts, head sizes, shared caches. Runs when windows
+     * are placed, before ropes. May be NULL. */
+    void (*layers)(struct ls_arch *arch, struct ls_config *c);
 
     /* Family's own scales and caps; may be NULL. Runs when all else is filled. */
     void (*scales)(struct ls_arch *arch, struct ls_config *c);
 
     /* Tensor of each role without "model.layers.N." (layers) or "model." (ends) and without
-     * ".weight"; roles of one name share a fused tensor, rows in the order of ls_role. */
+     * ".weight"; roles of one name share a fused tensor, rows in the order of ls_role. '#' is
+     * the number of an expert; how tensors of all experts are named, names.c says. */
     const char *const *names;
 };
 
@@ -68,7 +79,7 @@ extern const char *const ls_names_llama[LS_N_ROLES];
 
 ls_status ls_dense_parse(struct ls_arch *arch, void *config, struct ls_arena *arena,
                          struct ls_err *err);
-void ls_dense_place(const struct ls_arch *arch, enum ls_role role, int layer, bool bias,
+void ls_dense_place(const struct ls_arch *arch, const struct ls_weight_id *id,
                     struct ls_tensor_place *place);
 bool ls_dense_ignores(const struct ls_arch *arch, const char *name);
 
