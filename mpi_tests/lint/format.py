@@ -22,12 +22,15 @@ def find():
 
 
 def main():
-    program, faults = find(), []
-    for path in tree.files(".c", ".h", under=["src", "kernels", "mpi_tests"]):
-        result = subprocess.run([program, "--style=file", "--dry-run", "--Werror", str(tree.ROOT / path)],
-                                capture_output=True, text=True, check=False)
-        if result.returncode:
-            faults.append("%s: run clang-format on it" % path)
+    program = find()
+    paths = [str(p) for p in tree.files(".c", ".h", under=["src", "kernels", "mpi_tests"])]
+    result = subprocess.run([program, "--style=file", "--dry-run", "--Werror", *paths], cwd=tree.ROOT,
+                            capture_output=True, text=True, check=False)
+    faulty = sorted(set(re.findall(r"^(\S+?):\d+:\d+: error: ", result.stderr, re.M)))
+    faults = ["%s: run clang-format on it" % path for path in faulty]
+    if result.returncode and not faults:
+        faults.append(result.stderr[-2000:])
+    print("%d files" % len(paths))
     tree.finish(faults)
 
 

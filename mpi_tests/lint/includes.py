@@ -32,7 +32,7 @@ LIBRARIES = {
     "utf8proc.h": {"text"},
     "yaml.h": {"base"},
     "hwloc.h": {"pipeline"},
-    "immintrin.h": {"kernels"},
+    "immintrin.h": {"kernels", "comm", "model"},  # a pause while spinning; single f16 conversions
     "cpuid.h": {"kernels"},
     "x86intrin.h": {"kernels"},
 }

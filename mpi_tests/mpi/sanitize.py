@@ -49,7 +49,7 @@ def jobs(folder):
         for ranks in (0, 1, 3):
             yield model, ranks, 10, [*base, families / model, "--threads", 2, "--budget", 33, "--chunk", 16]
     for ranks in (0, 1, 3):
-        yield "no such model", ranks, 3, [*base, folder / "absent"]
+        yield "no such model", ranks, 2, [*base, folder / "absent"]
         yield "unknown option", ranks, 2, [*base, families / "qwen3", "--no-such-option"]
         yield "bad dtype", ranks, 2, [*base, families / "qwen3", "--dtype", "f8"]
         yield "inspect", ranks, 0, ["inspect", "--model", families / "qwen3"]

@@ -63,7 +63,8 @@ def folder_with_input(requests=None):
 def check_words():
     folder = folder_with_input()
     for ranks in (0, 2):
-        refused(2, "unknown option '--thread' of run; the nearest known one is '--threads'", ranks, "run", "--thread", 3)
+        refused(2, "unknown option '--thread' of run; the nearest known one is '--threads'", ranks, "run", "--thread",
+                3)
         refused(2, "unknown command 'rum'; the nearest known one is 'run'", ranks, "rum")
         refused(2, "--dtype: 'bf15' is not one of auto|f32", ranks, *job(folder, "--dtype", "bf15"))
         refused(2, "run needs --model DIR", ranks, "run", "--input", "x", "--output", "y")
@@ -189,7 +190,8 @@ def check_disk_full():
     for ranks in (0, 2):
         refused(4, "No space left", ranks, *job(folder, name="full.jsonl"))
     with open("/dev/full", "w", encoding="utf-8") as out:
-        result = subprocess.run([harness.binary(), "--help"], stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+        result = subprocess.run([harness.binary(), "--help"], stdout=out, stderr=subprocess.PIPE, text=True,
+                                check=False)
     say(result.returncode == 4 and "cannot be written" in result.stderr, "--help to a full disk is called good")
 
 
