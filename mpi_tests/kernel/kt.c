@@ -76,6 +76,12 @@ int kt_tables(struct kt_table out[8])
     return n;
 }
 
+int kt_tables_in(int round, int n_tables)
+{
+    enum { N_SLOW = 2 };
+    return round % 5 ? n_tables - N_SLOW : n_tables;
+}
+
 /* splitmix64 */
 uint64_t kt_bits(void)
 {

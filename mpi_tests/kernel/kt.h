@@ -20,6 +20,8 @@ struct kt_table {
     const struct ls_kernels *k;
 };
 int kt_tables(struct kt_table out[8]);
+/* The last of them, without optimisation, are slow: how many take part in round `round`. */
+int kt_tables_in(int round, int n_tables);
 
 /* Uniform in [lo, hi]. */
 int kt_int(int lo, int hi);

@@ -166,7 +166,7 @@ int main(int argc, char **argv)
     kt_start("kt_attention", argc, argv);
     int n_tables = kt_tables(table);
     for (int round = 0; round < (kt_is_long() ? 5000 : 500); round++)
-        one_round(round, table, n_tables);
+        one_round(round, table, kt_tables_in(round, n_tables));
     for (int round = 0; round < 200; round++)
         store_round(table, n_tables);
     return kt_finish();

@@ -75,6 +75,6 @@ int main(int argc, char **argv)
     kt_start("kt_matmul", argc, argv);
     int n_tables = kt_tables(table);
     for (int round = 0; round < (kt_is_long() ? 8000 : 800); round++)
-        one_round(round, table, n_tables);
+        one_round(round, table, kt_tables_in(round, n_tables));
     return kt_finish();
 }
