@@ -110,6 +110,13 @@ const int32_t *rig_ids(const struct rig_reference *ref, int i, uint32_t *n)
     return aligned(ref, t);
 }
 
+const int32_t *rig_greedy(const struct rig_reference *ref, int i)
+{
+    const struct ls_tensor *t = find(ref, "greedy", i);
+    assert_true(t->dtype == LS_DTYPE_I32 && t->dims[0] == RIG_GREEDY);
+    return aligned(ref, t);
+}
+
 const float *rig_logits(const struct rig_reference *ref, const char *what, int i)
 {
     const struct ls_tensor *t = find(ref, what, i);

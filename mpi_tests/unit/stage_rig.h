@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-enum { RIG_PROMPTS = 4, RIG_MAX_STAGES = 8, RIG_MAX_SEQUENCES = 8 };
+enum { RIG_PROMPTS = 4, RIG_GREEDY = 24, RIG_MAX_STAGES = 8, RIG_MAX_SEQUENCES = 8 };
 
 /* Random numbers that a seed repeats. */
 struct rig_random {
@@ -49,6 +49,8 @@ void rig_reference_open(struct rig_reference *ref, const char *fixture);
 void rig_reference_close(struct rig_reference *ref);
 /* Prompt i; *n tokens. */
 const int32_t *rig_ids(const struct rig_reference *ref, int i, uint32_t *n);
+/* The greedy continuation of prompt i: [RIG_GREEDY]. */
+const int32_t *rig_greedy(const struct rig_reference *ref, int i);
 /* [n][vocab] of tensor `what`/i. */
 const float *rig_logits(const struct rig_reference *ref, const char *what, int i);
 

@@ -88,6 +88,54 @@ static struct error compare(const char *fixture, bool f32)
     return finish(&sums);
 }
 
+/* Greedy in float32 is the reference's: with its own path behind the prompt, the best token at
+ * each step is the path's next one (that a step at a time gives the same bits is
+ * ut_stage_bits'). The lower id of equals. */
+static bool follows_path(const struct rig_model *m, const int32_t *ids, uint32_t n,
+                         const int32_t *path)
+{
+    const size_t vocab = (size_t)m->arch.vocab;
+    const uint32_t all = n + RIG_GREEDY - 1;
+    int32_t *both = test_malloc(all * sizeof *both);
+    float *logits = test_malloc(all * vocab * sizeof *logits);
+    unsigned char digest[32];
+    bool same = true;
+    memcpy(both, ids, n * sizeof *both);
+    memcpy(both + n, path, (RIG_GREEDY - 1) * sizeof *both);
+    rig_plain_run(m, both, all, logits, digest);
+    for (uint32_t step = 0; step < RIG_GREEDY; step++) {
+        const float *row = logits + (n - 1 + step) * vocab;
+        int32_t best = 0;
+        for (int32_t v = 1; v < (int32_t)vocab; v++)
+            best = row[v] > row[best] ? v : best;
+        same = same && best == path[step];
+    }
+    test_free(both);
+    test_free(logits);
+    return same;
+}
+
+/* True when all four greedy paths are followed, as far as the reference has one path. */
+static bool greedy_equal(const char *fixture)
+{
+    struct rig_reference ref;
+    struct rig_model m;
+    bool same = true;
+    rig_reference_open(&ref, fixture);
+    rig_open(&m, fixture, true, 0);
+    for (int i = 0; i < RIG_PROMPTS && !m.arch.rope_needs_context; i++) {
+        uint32_t n;
+        const int32_t *ids = rig_ids(&ref, i, &n);
+        if (!follows_path(&m, ids, n, rig_greedy(&ref, i))) {
+            print_message("%-20s greedy path of prompt %d is another\n", fixture, i);
+            same = false;
+        }
+    }
+    rig_close(&m);
+    rig_reference_close(&ref);
+    return same;
+}
+
 static double number(const char *fixture, const char *run, const char *key)
 {
     json_t *of = json_object_get(json_object_get(errors, "fixtures"), fixture);
@@ -130,6 +178,7 @@ static void truth(void **state)
     double spread = 10 * number(fixture, "f32_vs_f64", "max");
     struct error e = compare(fixture, true);
     bool fits = within(fixture, "f32 max", e.max, spread < 1e-4 ? spread : 1e-4);
+    fits &= greedy_equal(fixture);
     if (is_native_16_bit(fixture)) {
         static const char run[] = "native_vs_f32";
         const bool flips = has_flips(fixture);
