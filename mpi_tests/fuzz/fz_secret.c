@@ -12,7 +12,7 @@ static void require(int truth)
         abort();
 }
 
-/* What is accepted prints as the one key line that the text must hold, in either case. */
+/* What is accepted is 32 raw bytes, or prints as the one key line that the text must hold. */
 static void try_key_file(const uint8_t *data, size_t size)
 {
     struct ls_secret *secret = NULL;
@@ -24,7 +24,7 @@ static void try_key_file(const uint8_t *data, size_t size)
     if (s)
         return;
     ls_secret_print(secret, line);
-    bool found = false;
+    bool found = size == LS_SECRET_BYTES;
     for (size_t i = 0; i + LS_SECRET_LINE <= size && !found; i++) {
         size_t same = 0;
         while (same < LS_SECRET_LINE && (data[i + same] | 0x20) == (line[same] | 0x20))
@@ -37,17 +37,17 @@ static void try_key_file(const uint8_t *data, size_t size)
 
 static void try_hello(const uint8_t *data, size_t size)
 {
-    static struct ls_exchange *exchange;
+    static struct ls_handshake *exchange;
     static const struct ls_pair pair = {
         .self = 1, .peer = 2, .level = LS_LEVEL_SEALED, .suite = LS_SUITE_CHACHA20
     };
     struct ls_secret *secret;
     if (!exchange) {
         require(ls_secret_create(&secret, NULL) == LS_OK);
-        require(ls_exchange_create(&exchange, secret, &pair, NULL) == LS_OK);
+        require(ls_handshake_create(&exchange, secret, &pair, NULL) == LS_OK);
         ls_secret_destroy(secret);
     }
-    require(ls_exchange_finish(exchange, data, size, NULL) == LS_E_AUTH);
+    require(ls_handshake_finish(exchange, data, size, NULL) == LS_E_AUTH);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

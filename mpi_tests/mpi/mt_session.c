@@ -65,7 +65,7 @@ static ls_status run(enum ls_comm_backend backend, const struct ls_run_wish *wis
     ls_status s = ls_comm_create(&comm, backend, err);
     if (s)
         return s;
-    s = ls_session_create(&session, comm, wish, err);
+    s = ls_session_create(&session, comm, wish, NULL, err);
     if (!s)
         s = ls_session_run(session, script ? &script->client : NULL, err);
     if (!s && ls_session_stats(session, 0)->step_allocs)

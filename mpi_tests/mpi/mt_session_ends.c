@@ -177,7 +177,7 @@ static ls_status run(struct ls_comm *comm, struct rig_script *script, char dir[6
         ls_session_cancel(comm);
         return ls_fail(err, LS_E_DRAINED, "%s", "");
     }
-    ls_status s = ls_session_create(&session, comm, &wish, err);
+    ls_status s = ls_session_create(&session, comm, &wish, NULL, err);
     if (!s && rank == 0 && !strcmp(ending->name, "unused"))
         s = ls_fail(err, LS_E_DRAINED, "%s", "");
     if (!s)

@@ -96,7 +96,7 @@ static void fresh_secrets_differ_and_print_what_parses(void **state)
 struct both {
     struct ls_secret *secret;
     struct ls_pair low, high;
-    struct ls_exchange *a, *b; /* of rank 2 and rank 5 */
+    struct ls_handshake *a, *b; /* of rank 2 and rank 5 */
 };
 
 static void begin(struct both *x)
@@ -110,30 +110,30 @@ static void begin(struct both *x)
     x->high = x->low;
     x->high.self = 5;
     x->high.peer = 2;
-    assert_int_equal(ls_exchange_create(&x->a, x->secret, &x->low, &err), LS_OK);
-    assert_int_equal(ls_exchange_create(&x->b, x->secret, &x->high, &err), LS_OK);
+    assert_int_equal(ls_handshake_create(&x->a, x->secret, &x->low, &err), LS_OK);
+    assert_int_equal(ls_handshake_create(&x->b, x->secret, &x->high, &err), LS_OK);
 }
 
 static void finish(struct both *x)
 {
-    assert_int_equal(ls_exchange_finish(x->a, ls_exchange_hello(x->b), LS_HELLO_BYTES, &err),
+    assert_int_equal(ls_handshake_finish(x->a, ls_handshake_hello(x->b), LS_HELLO_BYTES, &err),
                      LS_OK);
-    assert_int_equal(ls_exchange_finish(x->b, ls_exchange_hello(x->a), LS_HELLO_BYTES, &err),
+    assert_int_equal(ls_handshake_finish(x->b, ls_handshake_hello(x->a), LS_HELLO_BYTES, &err),
                      LS_OK);
 }
 
 static void end(struct both *x)
 {
-    ls_exchange_destroy(x->a);
-    ls_exchange_destroy(x->b);
+    ls_handshake_destroy(x->a);
+    ls_handshake_destroy(x->b);
     ls_secret_destroy(x->secret);
 }
 
 enum { PAYLOAD = 40, FRAME = LS_FRAME_HEADER + PAYLOAD + LS_FRAME_TAG };
 
 /* One frame from `from` on channel `sent_on`, opened by `to` as coming on `read_on`. */
-static ls_status carry(const struct ls_exchange *from, uint32_t sent_on, bool from_sends,
-                       const struct ls_exchange *to, uint32_t read_on, bool to_sends)
+static ls_status carry(const struct ls_handshake *from, uint32_t sent_on, bool from_sends,
+                       const struct ls_handshake *to, uint32_t read_on, bool to_sends)
 {
     static const struct ls_frame_expect anything = { .kinds = ~0u, .any_content = true };
     unsigned char bytes[FRAME] = { 0 };
@@ -143,8 +143,8 @@ static ls_status carry(const struct ls_exchange *from, uint32_t sent_on, bool fr
     struct ls_frame frame = { .kind = LS_KIND_PLAN,
                               .table_bytes = PAYLOAD,
                               .payload_bytes = PAYLOAD };
-    assert_int_equal(ls_exchange_seal(from, &sender, sent_on, from_sends, &err), LS_OK);
-    assert_int_equal(ls_exchange_seal(to, &receiver, read_on, to_sends, &err), LS_OK);
+    assert_int_equal(ls_handshake_seal(from, &sender, sent_on, from_sends, &err), LS_OK);
+    assert_int_equal(ls_handshake_seal(to, &receiver, read_on, to_sends, &err), LS_OK);
     uint64_t n = ls_seal_apply(sender, bytes, &frame, &out);
     ls_status s = ls_seal_open(receiver, &frame, bytes, n, &in, &anything, &err);
     ls_seal_destroy(sender);
@@ -176,8 +176,8 @@ static void a_restart_under_the_same_secret_has_other_keys(void **state)
     begin(&x);
     begin(&y); /* even the run id is the same */
     finish(&x);
-    assert_memory_not_equal(ls_exchange_hello(x.a), ls_exchange_hello(y.a), LS_HELLO_BYTES);
-    assert_int_equal(ls_exchange_finish(y.b, ls_exchange_hello(x.a), LS_HELLO_BYTES, &err),
+    assert_memory_not_equal(ls_handshake_hello(x.a), ls_handshake_hello(y.a), LS_HELLO_BYTES);
+    assert_int_equal(ls_handshake_finish(y.b, ls_handshake_hello(x.a), LS_HELLO_BYTES, &err),
                      LS_OK);
     assert_int_equal(carry(x.a, 1, true, y.b, 1, false), LS_E_AUTH);
     end(&x);
@@ -190,20 +190,20 @@ static void every_flipped_bit_of_a_hello_is_refused(void **state)
     struct both x;
     unsigned char hello[LS_HELLO_BYTES + 1] = { 0 };
     begin(&x);
-    memcpy(hello, ls_exchange_hello(x.b), LS_HELLO_BYTES);
+    memcpy(hello, ls_handshake_hello(x.b), LS_HELLO_BYTES);
     for (int bit = 0; bit < 8 * LS_HELLO_BYTES; bit++) {
         hello[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        assert_int_equal(ls_exchange_finish(x.a, hello, LS_HELLO_BYTES, &err), LS_E_AUTH);
+        assert_int_equal(ls_handshake_finish(x.a, hello, LS_HELLO_BYTES, &err), LS_E_AUTH);
         hello[bit / 8] ^= (unsigned char)(1 << bit % 8);
     }
     for (uint64_t n = 0; n <= LS_HELLO_BYTES + 1; n++)
         if (n != LS_HELLO_BYTES)
-            assert_int_equal(ls_exchange_finish(x.a, hello, n, &err), LS_E_AUTH);
+            assert_int_equal(ls_handshake_finish(x.a, hello, n, &err), LS_E_AUTH);
     struct ls_seal *seal = NULL;
-    assert_int_equal(ls_exchange_seal(x.a, &seal, 1, true, &err), LS_E_INTERNAL);
+    assert_int_equal(ls_handshake_seal(x.a, &seal, 1, true, &err), LS_E_INTERNAL);
     assert_null(seal);
-    assert_int_equal(ls_exchange_finish(x.a, hello, LS_HELLO_BYTES, &err), LS_OK);
-    assert_int_equal(ls_exchange_finish(x.a, hello, LS_HELLO_BYTES, &err), LS_E_SEQUENCE);
+    assert_int_equal(ls_handshake_finish(x.a, hello, LS_HELLO_BYTES, &err), LS_OK);
+    assert_int_equal(ls_handshake_finish(x.a, hello, LS_HELLO_BYTES, &err), LS_E_SEQUENCE);
     end(&x);
 }
 
@@ -217,7 +217,7 @@ static void hellos_of_others_are_refused(void **state)
                   { 3, LS_E_REFUSED },    { 4, LS_E_REFUSED },    { 5, LS_E_AUTH } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct both x;
-        struct ls_exchange *other;
+        struct ls_handshake *other;
         begin(&x);
         struct ls_pair pair = x.high;
         pair.run_id[15] ^= cases[i].what == 0;
@@ -228,16 +228,17 @@ static void hellos_of_others_are_refused(void **state)
         struct ls_secret *secret;
         assert_int_equal(ls_secret_create(&secret, &err), LS_OK);
         assert_int_equal(
-            ls_exchange_create(&other, cases[i].what == 5 ? secret : x.secret, &pair, &err),
+            ls_handshake_create(&other, cases[i].what == 5 ? secret : x.secret, &pair, &err),
             LS_OK);
         ls_secret_destroy(secret);
         assert_int_equal(
-            ls_exchange_finish(x.a, ls_exchange_hello(other), LS_HELLO_BYTES, &err),
+            ls_handshake_finish(x.a, ls_handshake_hello(other), LS_HELLO_BYTES, &err),
             cases[i].want);
         /* and our own, reflected */
-        assert_int_equal(ls_exchange_finish(x.a, ls_exchange_hello(x.a), LS_HELLO_BYTES, &err),
-                         LS_E_WRONG_LINK);
-        ls_exchange_destroy(other);
+        assert_int_equal(
+            ls_handshake_finish(x.a, ls_handshake_hello(x.a), LS_HELLO_BYTES, &err),
+            LS_E_WRONG_LINK);
+        ls_handshake_destroy(other);
         end(&x);
     }
 }
@@ -273,11 +274,11 @@ static void the_key_schedule_is_what_the_header_says(void **state)
     unsigned char parts[32 + 12] = { 0 }, *hello = hellos + LS_HELLO_BYTES;
     begin(&x);
     crypto_kx_keypair(public_key, private_key);
-    memcpy(hellos, ls_exchange_hello(x.a), LS_HELLO_BYTES);
-    memcpy(hello, ls_exchange_hello(x.b), LS_HELLO_BYTES);
+    memcpy(hellos, ls_handshake_hello(x.a), LS_HELLO_BYTES);
+    memcpy(hello, ls_handshake_hello(x.b), LS_HELLO_BYTES);
     memcpy(hello + 32, public_key, 32);
     prove_again(x.secret, hello);
-    assert_int_equal(ls_exchange_finish(x.a, hello, LS_HELLO_BYTES, &err), LS_OK);
+    assert_int_equal(ls_handshake_finish(x.a, hello, LS_HELLO_BYTES, &err), LS_OK);
     assert_int_equal(
         crypto_kx_server_session_keys(receiving, sending, public_key, private_key, hellos + 32),
         0);
@@ -291,7 +292,7 @@ static void the_key_schedule_is_what_the_header_says(void **state)
     struct ls_frame frame = { .kind = LS_KIND_PLAN, .payload_bytes = PAYLOAD };
     struct ls_frame_link link = { .source = 2, .destination = 5, .max_frame_bytes = FRAME };
     struct ls_frame_link same = link;
-    assert_int_equal(ls_exchange_seal(x.a, &theirs, 3, true, &err), LS_OK);
+    assert_int_equal(ls_handshake_seal(x.a, &theirs, 3, true, &err), LS_OK);
     assert_int_equal(ls_seal_create(&ours, x.low.level, x.low.suite, key, &err), LS_OK);
     ls_seal_apply(theirs, a, &frame, &link);
     ls_seal_apply(ours, b, &frame, &same);
@@ -315,19 +316,19 @@ static void authentic_hellos_that_are_wrong_have_their_status(void **state)
     unsigned char hello[LS_HELLO_BYTES];
     begin(&x);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        memcpy(hello, ls_exchange_hello(x.b), sizeof hello);
+        memcpy(hello, ls_handshake_hello(x.b), sizeof hello);
         hello[cases[i].at] = cases[i].value;
         prove_again(x.secret, hello);
-        assert_int_equal(ls_exchange_finish(x.a, hello, sizeof hello, &err), cases[i].want);
+        assert_int_equal(ls_handshake_finish(x.a, hello, sizeof hello, &err), cases[i].want);
     }
     /* a public key of small order would make the shared key known to all */
-    memcpy(hello, ls_exchange_hello(x.b), sizeof hello);
+    memcpy(hello, ls_handshake_hello(x.b), sizeof hello);
     memset(hello + 32, 0, 32);
     prove_again(x.secret, hello);
-    assert_int_equal(ls_exchange_finish(x.a, hello, sizeof hello, &err), LS_E_AUTH);
-    memcpy(hello, ls_exchange_hello(x.b), sizeof hello);
+    assert_int_equal(ls_handshake_finish(x.a, hello, sizeof hello, &err), LS_E_AUTH);
+    memcpy(hello, ls_handshake_hello(x.b), sizeof hello);
     prove_again(x.secret, hello);
-    assert_int_equal(ls_exchange_finish(x.a, hello, sizeof hello, &err), LS_OK);
+    assert_int_equal(ls_handshake_finish(x.a, hello, sizeof hello, &err), LS_OK);
     end(&x);
 }
 
@@ -335,16 +336,16 @@ static void keys_are_made_for_two_ranks_only(void **state)
 {
     (void)state;
     struct both x;
-    struct ls_exchange *exchange = NULL;
+    struct ls_handshake *exchange = NULL;
     begin(&x);
     struct ls_pair pair = x.low;
     pair.peer = pair.self;
-    assert_int_equal(ls_exchange_create(&exchange, x.secret, &pair, &err), LS_E_INTERNAL);
+    assert_int_equal(ls_handshake_create(&exchange, x.secret, &pair, &err), LS_E_INTERNAL);
     pair = x.low;
     pair.level = LS_LEVEL_PLAIN;
-    assert_int_equal(ls_exchange_create(&exchange, x.secret, &pair, &err), LS_E_INTERNAL);
+    assert_int_equal(ls_handshake_create(&exchange, x.secret, &pair, &err), LS_E_INTERNAL);
     assert_null(exchange);
-    ls_exchange_destroy(NULL);
+    ls_handshake_destroy(NULL);
     end(&x);
 }
 

@@ -201,6 +201,46 @@ static void open_refuses_what_cannot_be(void **state)
     ls_comm_destroy(comm);
 }
 
+/* Messages that are kept while others come: each is shown once, buffers go back in order. */
+static void held_messages_stay_until_they_are_returned(void **state)
+{
+    (void)state;
+    struct ls_comm *comm = NULL;
+    assert_int_equal(ls_comm_create(&comm, LS_COMM_SELF, NULL), LS_OK);
+    struct ls_link *out = open_link(comm, LS_SEND, 3, 8), *in = open_link(comm, LS_RECV, 3, 8);
+    unsigned char *shown[3];
+    void *bytes;
+    uint64_t n;
+    assert_int_equal(ls_link_hold(in, NULL), LS_E_INTERNAL);
+    for (unsigned char i = 0; i < 3; i++) {
+        unsigned char *buffer = ls_link_buffer(out);
+        buffer[0] = i;
+        assert_int_equal(ls_link_send(out, 1, NULL), LS_OK);
+        assert_int_equal(ls_link_poll(in, &bytes, &n, NULL), LS_OK);
+        shown[i] = bytes;
+        assert_int_equal(ls_link_hold(in, NULL), LS_OK);
+        assert_int_equal(ls_link_n_held(in), i + 1);
+    }
+    assert_null(ls_link_buffer(out));
+    assert_int_equal(ls_link_poll(in, &bytes, &n, NULL), LS_OK);
+    assert_null(bytes);
+    for (unsigned char i = 0; i < 3; i++) {
+        assert_int_equal(shown[i][0], i);
+        assert_false(ls_link_idle(in));
+        assert_int_equal(ls_link_return(in, NULL), LS_OK);
+        assert_ptr_equal(ls_link_buffer(out), shown[i]);
+        shown[i][0] = 9;
+        assert_int_equal(ls_link_send(out, 1, NULL), LS_OK);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ls_link_poll(in, &bytes, &n, NULL), LS_OK);
+        assert_ptr_equal(bytes, shown[i]);
+        assert_int_equal(ls_link_return(in, NULL), LS_OK);
+    }
+    assert_true(ls_link_idle(in));
+    ls_comm_destroy(comm);
+}
+
 static void the_launcher_says_how_many_ranks(void **state)
 {
     (void)state;
@@ -252,6 +292,7 @@ int main(void)
         cmocka_unit_test(messages_arrive_in_order),
         cmocka_unit_test(the_receiver_gets_the_senders_buffer),
         cmocka_unit_test(a_full_ring_gives_no_buffer_then_recovers),
+        cmocka_unit_test(held_messages_stay_until_they_are_returned),
         cmocka_unit_test(a_message_longer_than_the_buffer_is_too_large),
         cmocka_unit_test(open_refuses_what_cannot_be),
         cmocka_unit_test(the_launcher_says_how_many_ranks),

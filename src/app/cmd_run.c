@@ -61,7 +61,7 @@ static int prepare(struct lead *r)
 static int start(struct lead *r)
 {
     struct ls_err err = { .status = LS_OK };
-    ls_status s = ls_session_create(&r->session, r->comm, &r->wish, &err);
+    ls_status s = ls_session_create(&r->session, r->comm, &r->wish, NULL, &err);
     if (!s)
         s = ls_job_bind(r->job, ls_session_arch(r->session), r->tokenizer, &err);
     if (s)
@@ -173,7 +173,7 @@ static int follow(struct ls_comm *comm)
 {
     struct ls_session *session = NULL;
     struct ls_err err;
-    ls_status s = ls_session_create(&session, comm, NULL, &err);
+    ls_status s = ls_session_create(&session, comm, NULL, NULL, &err);
     if (!s)
         s = ls_session_run(session, NULL, &err);
     ls_session_destroy(session);

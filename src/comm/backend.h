@@ -2,8 +2,9 @@
  *
  * Layer: comm, private to this folder. A link is a ring of n_buffers slots; `oldest` is the
  * first busy one. Sending: n_busy slots from `oldest` on are in flight, the next one is being
- * filled. Receiving: all slots are posted; the oldest is either posted, or arrived and held by
- * the caller. MPI matches messages of one (peer, tag) in order, so ring order is arrival order.
+ * filled. Receiving: n_held slots from `oldest` on are held by the caller, all others are
+ * posted; the one behind the held ones is either posted, or arrived and lent to the caller. MPI
+ * matches messages of one (peer, tag) in order, so ring order is arrival order.
  *
  * Backend functions report failure by ls_link_fail; comm.c turns it into a status. */
 #ifndef LS_COMM_BACKEND_H
@@ -24,8 +25,8 @@ struct ls_link {
     uint64_t buffer_bytes;
     uint64_t stride_bytes;  /* from one buffer to the next, a multiple of LS_ALIGN */
     unsigned char *buffers; /* [n_buffers][stride_bytes]; NULL on a receiving self link */
-    int oldest, n_busy;
-    bool arrived; /* receiving: the oldest message has arrived */
+    int oldest, n_busy, n_held;
+    bool arrived; /* receiving: the message behind the held ones has arrived */
     void *message;
     uint64_t arrived_bytes;
     ls_status failed; /* first failure; the link is unusable from then on */
@@ -38,7 +39,7 @@ struct ls_link {
 struct ls_backend {
     ls_status (*open)(struct ls_link *link, struct ls_err *err);
     void (*send)(struct ls_link *link, int slot, uint64_t n);
-    /* Retires finished sends, or notices the oldest arrival. Never blocks. */
+    /* Retires finished sends, or notices an arrival behind the held ones. Never blocks. */
     void (*advance)(struct ls_link *link);
     /* Posts the oldest buffer again and makes the next one the oldest. */
     void (*release)(struct ls_link *link);
@@ -53,13 +54,14 @@ struct ls_comm {
     struct ls_link *links;
     struct ls_comm_counts counts;
     bool failed;
+    bool one_host;      /* all ranks run on this host */
     struct ls_mpi *mpi; /* NULL for self */
 };
 
 extern const struct ls_backend ls_backend_self;
 extern const struct ls_backend ls_backend_mpi;
 
-/* MPI's part of create: fills comm->rank, size and mpi. Collective. */
+/* MPI's part of create: fills comm->rank, size, one_host and mpi. Collective. */
 ls_status ls_mpi_start(struct ls_comm *comm, struct ls_err *err);
 /* Waits for sends and then for all ranks, bounded as comm.h says. */
 void ls_mpi_quiesce(struct ls_comm *comm);
@@ -73,6 +75,13 @@ const char *ls_link_label(const struct ls_link *link, char text[LS_LINK_LABEL]);
 void ls_link_fail(struct ls_link *link, ls_status status, const char *failure);
 /* The same for a message longer than the buffer. */
 void ls_link_fail_too_large(struct ls_link *link);
+
+/* The slot in which the next message arrives; its index is below n_buffers unless all are held.
+ */
+static inline int ls_link_arrival_slot(const struct ls_link *link)
+{
+    return (link->oldest + link->n_held) % link->n_buffers;
+}
 
 ls_status ls_link_alloc_buffers(struct ls_link *link, struct ls_err *err);
 

@@ -39,6 +39,7 @@ ls_status ls_comm_create(struct ls_comm **out, enum ls_comm_backend backend, str
     struct ls_comm *comm = memory;
     comm->kind = backend;
     comm->size = 1;
+    comm->one_host = true;
     /* ls_comm_idle sleeps 20 us; the default slack would make that 70. */
     prctl(PR_SET_TIMERSLACK, 1000ul);
     if (gethostname(comm->host, sizeof comm->host) != 0)
@@ -106,6 +107,11 @@ const char *ls_comm_host(const struct ls_comm *comm)
 const char *ls_comm_backend_name(const struct ls_comm *comm)
 {
     return comm->kind == LS_COMM_MPI ? "mpi" : "self";
+}
+
+bool ls_comm_is_one_host(const struct ls_comm *comm)
+{
+    return comm->one_host;
 }
 
 void ls_comm_get_counts(const struct ls_comm *comm, struct ls_comm_counts *counts)
@@ -250,7 +256,7 @@ bool ls_link_idle(struct ls_link *link)
 {
     if (!link->failed)
         link->backend->advance(link);
-    return link->direction == LS_SEND ? link->n_busy == 0 : !link->arrived;
+    return link->direction == LS_SEND ? link->n_busy == 0 : !link->arrived && link->n_held == 0;
 }
 
 ls_status ls_link_poll(struct ls_link *link, void **bytes, uint64_t *n, struct ls_err *err)
@@ -265,19 +271,38 @@ ls_status ls_link_poll(struct ls_link *link, void **bytes, uint64_t *n, struct l
     return LS_OK;
 }
 
-ls_status ls_link_return(struct ls_link *link, struct ls_err *err)
+ls_status ls_link_hold(struct ls_link *link, struct ls_err *err)
 {
     char label[LS_LINK_LABEL];
     ls_status s = check_usable(link, LS_RECV, err);
     if (s)
         return s;
     if (!link->arrived)
-        return ls_fail(err, LS_E_INTERNAL, "%s: no message to return",
+        return ls_fail(err, LS_E_INTERNAL, "%s: no message has arrived",
                        ls_link_label(link, label));
     link->arrived = false;
     link->message = NULL;
+    link->n_held++;
     link->comm->counts.received_messages++;
     link->comm->counts.received_bytes += link->arrived_bytes;
+    return LS_OK;
+}
+
+int ls_link_n_held(const struct ls_link *link)
+{
+    return link->n_held;
+}
+
+ls_status ls_link_return(struct ls_link *link, struct ls_err *err)
+{
+    ls_status s = check_usable(link, LS_RECV, err);
+    if (s)
+        return s;
+    if (link->n_held == 0)
+        s = ls_link_hold(link, err);
+    if (s)
+        return s;
+    link->n_held--;
     link->backend->release(link);
     return check_usable(link, LS_RECV, err);
 }

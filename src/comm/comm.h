@@ -23,7 +23,7 @@ enum ls_comm_backend { LS_COMM_SELF, LS_COMM_MPI };
 enum ls_direction { LS_SEND, LS_RECV };
 
 /* MPI tags; one link per (peer, tag, direction). */
-enum ls_tag { LS_TAG_CONTROL = 1, LS_TAG_STEP = 2, LS_TAG_RESULT = 3 };
+enum ls_tag { LS_TAG_CONTROL = 1, LS_TAG_STEP = 2, LS_TAG_RESULT = 3, LS_TAG_HELLO = 4 };
 
 enum {
     LS_MAX_BUFFERS = 64,
@@ -55,6 +55,8 @@ int ls_comm_size(const struct ls_comm *comm);
 /* This rank's host name; ranks of one host have equal names. */
 const char *ls_comm_host(const struct ls_comm *comm);
 const char *ls_comm_backend_name(const struct ls_comm *comm);
+/* True when the ranks share memory, as MPI sees it, and have one host name. */
+bool ls_comm_is_one_host(const struct ls_comm *comm);
 
 /* Opens one end of a link with n_buffers (1..64) of buffer_bytes each (1..INT_MAX; more is
  * LS_E_REFUSED); a receiving end posts them all. Local: both ranks must do it with the same
@@ -72,11 +74,16 @@ ls_status ls_link_send(struct ls_link *link, uint64_t n, struct ls_err *err);
 /* Sending: true when nothing is in flight. Receiving: true when no message waits or is held. */
 bool ls_link_idle(struct ls_link *link);
 
-/* Receiving: *bytes is the oldest arrived message (stays valid until ls_link_return) or NULL
- * when none has arrived. The caller may write to it (opening a frame works in place). A
- * message longer than the buffer is LS_E_TOO_LARGE, for this and every later call. */
+/* Receiving: *bytes is the oldest arrived message that is not held (stays valid until
+ * ls_link_return) or NULL when none has arrived. The caller may write to it (opening a frame
+ * works in place). A message longer than the buffer is LS_E_TOO_LARGE, for this and every later
+ * call. */
 ls_status ls_link_poll(struct ls_link *link, void **bytes, uint64_t *n, struct ls_err *err);
-/* Gives the oldest message's buffer back; it is posted again. */
+/* Keeps the message that ls_link_poll has just shown, so that the next poll shows the one
+ * behind it. While all buffers are held nothing more arrives. */
+ls_status ls_link_hold(struct ls_link *link, struct ls_err *err);
+int ls_link_n_held(const struct ls_link *link);
+/* Gives the oldest message's buffer back, held or just shown; it is posted again. */
 ls_status ls_link_return(struct ls_link *link, struct ls_err *err);
 
 /* Lets the backend move data and completes sends; fails when a send has failed (failed receives

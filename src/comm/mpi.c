@@ -87,7 +87,8 @@ static void notice_arrival(struct ls_link *link)
 {
     MPI_Status status;
     int done = 0, count = 0;
-    int rc = MPI_Test(&requests_of(link)[link->oldest], &done, &status);
+    int slot = ls_link_arrival_slot(link);
+    int rc = MPI_Test(&requests_of(link)[slot], &done, &status);
     if (rc == MPI_SUCCESS && done)
         rc = MPI_Get_count(&status, MPI_BYTE, &count);
     if (rc != MPI_SUCCESS) {
@@ -96,7 +97,7 @@ static void notice_arrival(struct ls_link *link)
     }
     if (!done)
         return;
-    link->message = ls_link_slot(link, link->oldest);
+    link->message = ls_link_slot(link, slot);
     link->arrived_bytes = (uint64_t)count;
     link->arrived = true;
 }
@@ -105,7 +106,7 @@ static void mpi_advance(struct ls_link *link)
 {
     if (link->direction == LS_SEND)
         retire_sends(link);
-    else if (!link->arrived)
+    else if (!link->arrived && link->n_held < link->n_buffers)
         notice_arrival(link);
 }
 
@@ -173,6 +174,30 @@ static ls_status init_mpi(bool *own, struct ls_err *err)
     return LS_OK;
 }
 
+/* Containers of one machine share memory by MPI's word but not their names: not one host. */
+static int find_one_host(struct ls_comm *comm, MPI_Comm world)
+{
+    MPI_Comm node;
+    int n_here = 0;
+    uint64_t name = 14695981039346656037u, ends[2]; /* FNV-1a */
+    for (const char *p = comm->host; *p; p++)
+        name = (name ^ (unsigned char)*p) * 1099511628211u;
+    const uint64_t own[2] = { name, ~name };
+    int rc = MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL, &node);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    MPI_Comm_size(node, &n_here);
+    MPI_Comm_free(&node);
+    rc = MPI_Allreduce(own, ends, 2, MPI_UINT64_T, MPI_MIN, world);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    const uint64_t alone = n_here != comm->size || ends[0] != ~ends[1];
+    uint64_t anybody_alone = 0;
+    rc = MPI_Allreduce(&alone, &anybody_alone, 1, MPI_UINT64_T, MPI_MAX, world);
+    comm->one_host = !anybody_alone;
+    return rc;
+}
+
 static ls_status join_world(struct ls_comm *comm, struct ls_mpi *mpi, struct ls_err *err)
 {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -183,6 +208,8 @@ static ls_status join_world(struct ls_comm *comm, struct ls_mpi *mpi, struct ls_
         rc = MPI_Comm_rank(mpi->comm, &comm->rank);
     if (rc == MPI_SUCCESS)
         rc = MPI_Comm_size(mpi->comm, &comm->size);
+    if (rc == MPI_SUCCESS)
+        rc = find_one_host(comm, mpi->comm);
     if (rc != MPI_SUCCESS)
         return ls_fail(err, LS_E_LINK, "setting up the communicator failed with MPI code %d",
                        rc);

@@ -25,14 +25,16 @@ static void self_send(struct ls_link *link, int slot, uint64_t n)
 static void self_advance(struct ls_link *link)
 {
     const struct ls_link *sender = link->pair;
-    if (link->direction == LS_SEND || link->arrived || !sender || sender->n_busy == 0)
+    if (link->direction == LS_SEND || link->arrived || !sender ||
+        sender->n_busy <= link->n_held)
         return;
-    uint64_t n = sender->message_bytes[sender->oldest];
+    int slot = (sender->oldest + link->n_held) % sender->n_buffers;
+    uint64_t n = sender->message_bytes[slot];
     if (n > link->buffer_bytes) {
         ls_link_fail_too_large(link);
         return;
     }
-    link->message = ls_link_slot(sender, sender->oldest);
+    link->message = ls_link_slot(sender, slot);
     link->arrived_bytes = n;
     link->arrived = true;
 }

@@ -1,24 +1,38 @@
 #include "pipeline/channel.h"
 
+#include "base/clock.h"
+
+#include <inttypes.h>
 #include <string.h>
 
-ls_status ls_channel_open(struct ls_channel *ch, struct ls_comm *comm, int peer,
-                          enum ls_tag tag, enum ls_direction direction, int n_buffers,
-                          uint64_t max_payload, const uint8_t run_id[LS_RUN_ID],
-                          struct ls_err *err)
+ls_status ls_channel_open(struct ls_channel *ch, struct ls_keyring *keyring,
+                          const struct ls_channel_config *config, struct ls_err *err)
 {
-    uint32_t self = (uint32_t)ls_comm_rank(comm), other = (uint32_t)peer;
-    uint64_t bytes = LS_FRAME_HEADER + max_payload + LS_FRAME_TAG;
-    struct ls_channel made = {
-        .frame = { .source = direction == LS_SEND ? self : other,
-                   .destination = direction == LS_SEND ? other : self,
-                   .max_frame_bytes = bytes },
-    };
-    memcpy(made.frame.run_id, run_id, LS_RUN_ID);
-    ls_status s = ls_comm_open(comm, &made.link, peer, tag, direction, n_buffers, bytes, err);
+    struct ls_comm *comm = ls_keyring_comm(keyring);
+    uint32_t self = (uint32_t)ls_comm_rank(comm), other = (uint32_t)config->peer;
+    bool sends = config->direction == LS_SEND;
+    uint64_t bytes = LS_FRAME_HEADER + config->max_payload + LS_FRAME_TAG;
+    struct ls_channel made = { .frame = { .source = sends ? self : other,
+                                          .destination = sends ? other : self,
+                                          .max_frame_bytes = bytes } };
+    memcpy(made.frame.run_id, ls_keyring_terms(keyring)->run_id, LS_RUN_ID);
+    ls_status s =
+        ls_keyring_seal(keyring, config->peer, config->tag, config->direction, &made.seal, err);
     if (!s)
+        s = ls_comm_open(comm, &made.link, config->peer, config->tag, config->direction,
+                         config->n_buffers, bytes, err);
+    if (s)
+        ls_seal_destroy(made.seal);
+    else
         *ch = made;
     return s;
+}
+
+void ls_channel_close(struct ls_channel *ch)
+{
+    ls_seal_destroy(ch->seal);
+    ch->seal = NULL;
+    ch->link = NULL;
 }
 
 unsigned char *ls_channel_payload(struct ls_channel *ch)
@@ -30,8 +44,18 @@ unsigned char *ls_channel_payload(struct ls_channel *ch)
 ls_status ls_channel_send(struct ls_channel *ch, struct ls_frame *frame, struct ls_err *err)
 {
     unsigned char *buffer = ls_link_buffer(ch->link);
+    uint64_t n;
     frame->payload_bytes = frame->table_bytes + frame->tensor_bytes;
-    uint64_t n = ls_frame_seal(buffer, frame, &ch->frame);
+    if (ch->seal) {
+        uint64_t begin = ls_now_us();
+        n = ls_seal_apply(ch->seal, buffer, frame, &ch->frame);
+        ch->counts.crypto_us += ls_now_us() - begin;
+        ch->counts.sealed++;
+    } else {
+        n = ls_frame_seal(buffer, frame, &ch->frame);
+    }
+    ch->counts.frames++;
+    ch->counts.bytes += n;
     return ls_link_send(ch->link, n, err);
 }
 
@@ -40,7 +64,22 @@ ls_status ls_channel_poll(struct ls_channel *ch, unsigned char **bytes, uint64_t
 {
     void *message = NULL;
     ls_status s = ls_link_poll(ch->link, &message, n, err);
+    if (s)
+        ch->counts.refused[s]++;
     *bytes = message;
+    return s;
+}
+
+static ls_status open_frame(struct ls_channel *ch, unsigned char *bytes, uint64_t n,
+                            const struct ls_frame_expect *expect, struct ls_frame *frame,
+                            struct ls_err *err)
+{
+    if (!ch->seal)
+        return ls_frame_open(frame, bytes, n, &ch->frame, expect, err);
+    uint64_t begin = ls_now_us();
+    ls_status s = ls_seal_open(ch->seal, frame, bytes, n, &ch->frame, expect, err);
+    ch->counts.crypto_us += ls_now_us() - begin;
+    ch->counts.sealed += !s;
     return s;
 }
 
@@ -48,10 +87,18 @@ ls_status ls_channel_open_frame(struct ls_channel *ch, unsigned char *bytes, uin
                                 const struct ls_frame_expect *expect, struct ls_frame *frame,
                                 unsigned char **payload, struct ls_err *err)
 {
-    ls_status s = ls_frame_open(frame, bytes, n, &ch->frame, expect, err);
-    if (!s)
-        *payload = bytes + LS_FRAME_HEADER;
-    return s;
+    ls_status s = open_frame(ch, bytes, n, expect, frame, err);
+    if (s) {
+        ch->counts.refused[s]++;
+        if (err)
+            ls_fail_prefix(err, "link from rank %" PRIu32 " to rank %" PRIu32, ch->frame.source,
+                           ch->frame.destination);
+        return s;
+    }
+    ch->counts.frames++;
+    ch->counts.bytes += n;
+    *payload = bytes + LS_FRAME_HEADER;
+    return LS_OK;
 }
 
 ls_status ls_channel_return(struct ls_channel *ch, struct ls_err *err)
@@ -63,6 +110,11 @@ ls_status ls_channel_discard(struct ls_channel *ch, struct ls_err *err)
 {
     if (!ch->link)
         return LS_OK;
+    while (ls_link_n_held(ch->link) > 0) {
+        ls_status s = ls_channel_return(ch, err);
+        if (s)
+            return s;
+    }
     for (;;) {
         unsigned char *bytes;
         uint64_t n;

@@ -1,24 +1,43 @@
 /* A link with frames on it: one direction between two ranks, sealed and checked.
  *
- * Layer: pipeline, over wire and comm. Owns nothing but numbers; the link belongs to the comm.
- * Used by the rank's one communicating thread; point-to-point, never blocks. */
+ * Layer: pipeline, over wire and comm. Owns its seal and its numbers; the link belongs to the
+ * comm. Used by the rank's one communicating thread, but for ls_channel_open_frame, which the
+ * one thread that reads the frames calls. Point-to-point, never blocks. A payload is sealed and
+ * opened where it lies: counts.copies stays 0. */
 #ifndef LS_PIPELINE_CHANNEL_H
 #define LS_PIPELINE_CHANNEL_H
 
-#include "comm/comm.h"
-#include "wire/frame.h"
+#include "pipeline/keyring.h"
+
+struct ls_channel_config {
+    int peer; /* rank */
+    enum ls_tag tag;
+    enum ls_direction direction;
+    int n_buffers;
+    uint64_t max_payload; /* bytes of one frame; with header and tag the size of a buffer */
+};
+
+/* Evidence: what this end has sealed or opened. */
+struct ls_channel_counts {
+    uint64_t frames, bytes; /* good ones; with header and tag */
+    uint64_t sealed;        /* of these frames, those that had a key */
+    uint64_t crypto_us;
+    uint64_t copies;               /* payloads copied on the way; 0 */
+    uint64_t refused[LS_N_STATUS]; /* arrived frames, by what was wrong with them */
+};
 
 struct ls_channel {
     struct ls_link *link; /* NULL: not open */
     struct ls_frame_link frame;
+    struct ls_seal *seal; /* owned; NULL: level plain, or a link within this process */
+    struct ls_channel_counts counts;
 };
 
-/* Opens one end with n_buffers frames of up to max_payload bytes. Both ranks do it with the
- * same sizes. */
-ls_status ls_channel_open(struct ls_channel *ch, struct ls_comm *comm, int peer,
-                          enum ls_tag tag, enum ls_direction direction, int n_buffers,
-                          uint64_t max_payload, const uint8_t run_id[LS_RUN_ID],
-                          struct ls_err *err);
+/* Opens one end. Both ranks do it with the same sizes. Closed by ls_channel_close. */
+ls_status ls_channel_open(struct ls_channel *ch, struct ls_keyring *keyring,
+                          const struct ls_channel_config *config, struct ls_err *err);
+/* Wipes the keys; the link stays with the comm. Takes a channel that is not open. */
+void ls_channel_close(struct ls_channel *ch);
 
 /* Sending: where the next frame's payload is to be written, or NULL while every buffer is in
  * flight. The same place is returned until it is sent. */
@@ -29,7 +48,7 @@ ls_status ls_channel_send(struct ls_channel *ch, struct ls_frame *frame, struct 
 /* Receiving: the oldest arrived message as raw bytes, *bytes NULL when there is none. */
 ls_status ls_channel_poll(struct ls_channel *ch, unsigned char **bytes, uint64_t *n,
                           struct ls_err *err);
-/* Opens it: every check of wire's rule. On success *payload is inside bytes. */
+/* Opens it in place: every check of wire's rule. On success *payload is inside bytes. */
 ls_status ls_channel_open_frame(struct ls_channel *ch, unsigned char *bytes, uint64_t n,
                                 const struct ls_frame_expect *expect, struct ls_frame *frame,
                                 unsigned char **payload, struct ls_err *err);

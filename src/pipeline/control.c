@@ -18,15 +18,17 @@ enum {
 _Static_assert((int)MAX_PAYLOAD >= (int)LS_PLAN_BYTES, "a plan fits into a control frame");
 _Static_assert((int)MAX_PAYLOAD >= (int)LS_WISH_BYTES, "a wish fits into a control frame");
 
-static ls_status open_peer(struct ls_control *ctl, int peer, struct ls_err *err)
+static ls_status open_peer(struct ls_control *ctl, struct ls_keyring *keyring, int peer,
+                           struct ls_err *err)
 {
-    static const uint8_t no_run[LS_RUN_ID];
-    ls_status s = ls_channel_open(&ctl->in[peer], ctl->comm, peer, LS_TAG_CONTROL, LS_RECV,
-                                  N_BUFFERS, MAX_PAYLOAD, no_run, err);
-    if (!s)
-        s = ls_channel_open(&ctl->out[peer], ctl->comm, peer, LS_TAG_CONTROL, LS_SEND,
-                            N_BUFFERS, MAX_PAYLOAD, no_run, err);
-    return s;
+    struct ls_channel_config config = { .peer = peer,
+                                        .tag = LS_TAG_CONTROL,
+                                        .direction = LS_RECV,
+                                        .n_buffers = N_BUFFERS,
+                                        .max_payload = MAX_PAYLOAD };
+    ls_status s = ls_channel_open(&ctl->in[peer], keyring, &config, err);
+    config.direction = LS_SEND;
+    return s ? s : ls_channel_open(&ctl->out[peer], keyring, &config, err);
 }
 
 static bool is_peer(const struct ls_control *ctl, int rank)
@@ -34,8 +36,10 @@ static bool is_peer(const struct ls_control *ctl, int rank)
     return rank != ctl->rank && (ctl->rank == 0 || rank == 0);
 }
 
-ls_status ls_control_create(struct ls_control **out, struct ls_comm *comm, struct ls_err *err)
+ls_status ls_control_create(struct ls_control **out, struct ls_keyring *keyring,
+                            struct ls_err *err)
 {
+    struct ls_comm *comm = ls_keyring_comm(keyring);
     void *memory = NULL;
     ls_status s = ls_alloc(&memory, sizeof(struct ls_control), "control links", err);
     if (s)
@@ -54,7 +58,7 @@ ls_status ls_control_create(struct ls_control **out, struct ls_comm *comm, struc
         s = ls_fail(err, LS_E_MEMORY, "out of memory: control links of %d ranks", ctl->n_ranks);
     for (int r = 0; !s && r < ctl->n_ranks; r++)
         if (is_peer(ctl, r))
-            s = open_peer(ctl, r, err);
+            s = open_peer(ctl, keyring, r, err);
     if (s)
         ls_control_destroy(ctl);
     else
@@ -66,6 +70,10 @@ void ls_control_destroy(struct ls_control *ctl)
 {
     if (!ctl)
         return;
+    for (int r = 0; ctl->in && ctl->out && r < ctl->n_ranks; r++) {
+        ls_channel_close(&ctl->in[r]);
+        ls_channel_close(&ctl->out[r]);
+    }
     ls_arena_finish(&ctl->arena);
     ls_free(ctl);
 }
@@ -205,16 +213,6 @@ ls_status ls_control_wait(struct ls_control *ctl, int peer, uint32_t kinds,
                            ls_control_name(ctl, peer, name), what);
         ls_comm_idle(&idle);
     }
-}
-
-void ls_control_set_run_out(struct ls_control *ctl, int peer, const uint8_t run_id[LS_RUN_ID])
-{
-    memcpy(ctl->out[peer].frame.run_id, run_id, LS_RUN_ID);
-}
-
-void ls_control_set_run_in(struct ls_control *ctl, int peer, const uint8_t run_id[LS_RUN_ID])
-{
-    memcpy(ctl->in[peer].frame.run_id, run_id, LS_RUN_ID);
 }
 
 /* --- signs of life ------------------------------------------------------------------------ */

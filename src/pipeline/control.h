@@ -15,7 +15,7 @@
 /* Frame ids on PLAN frames; a VOTE repeats the id of the PLAN that it answers. */
 enum ls_plan_phase {
     LS_PHASE_WISH, /* body: wish. The vote: report */
-    LS_PHASE_PLAN, /* body: plan. The vote: accepted. Later frames carry the plan's run id */
+    LS_PHASE_PLAN, /* body: plan. The vote: accepted */
     LS_PHASE_LOAD, /* load the weights. The vote: loaded */
     LS_PHASE_GO,   /* the run begins; no vote */
     LS_PHASE_BEAT, /* a sign of life of rank 0 while it runs; no vote */
@@ -45,7 +45,9 @@ struct ls_message {
     size_t n;
 };
 
-ls_status ls_control_create(struct ls_control **out, struct ls_comm *comm, struct ls_err *err);
+/* The keyring's own life is its own. */
+ls_status ls_control_create(struct ls_control **out, struct ls_keyring *keyring,
+                            struct ls_err *err);
 void ls_control_destroy(struct ls_control *ctl); /* takes NULL; the links stay with the comm */
 
 /* "rank 3 on node7", or "rank 3" while its host is unknown. Returns text. */
@@ -74,10 +76,6 @@ ls_status ls_control_send_failure(struct ls_control *ctl, int peer, enum ls_kind
 ls_status ls_control_read_failure(const struct ls_message *message, struct ls_err *err);
 /* Rank 0: STOP to every other rank, whatever fails on the way. */
 void ls_control_stop_all(struct ls_control *ctl, ls_status status, const char *text);
-
-/* From now on frames to (or from) the peer carry this run id. */
-void ls_control_set_run_out(struct ls_control *ctl, int peer, const uint8_t run_id[LS_RUN_ID]);
-void ls_control_set_run_in(struct ls_control *ctl, int peer, const uint8_t run_id[LS_RUN_ID]);
 
 /* While running: lets the peers know that this rank is alive, every 2 s or oftener.
  * Cheap; never waits. */

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <string.h>
 
 enum { TICK_US = 100000, WAIT_US = 50000 };
 
@@ -51,12 +50,6 @@ ls_status ls_coordinator_create(struct ls_coordinator **out,
     const struct ls_plan *p = config->plan;
     c->cfg = *config;
     ls_arena_init(&c->arena);
-    c->link = (struct ls_frame_link){
-        .source = (uint32_t)(p->n_stages - 1),
-        .max_frame_bytes =
-            LS_FRAME_HEADER + ls_plan_result_payload(p, config->arch) + LS_FRAME_TAG,
-    };
-    memcpy(c->link.run_id, p->run_id, LS_RUN_ID);
     s = take_memory(c, err);
     if (!s)
         s = ls_scheduler_create(&c->scheduler, p, ls_plan_all_window(config->arch),
@@ -154,7 +147,7 @@ static ls_status tick(struct ls_coordinator *c)
 static ls_status take_results(struct ls_coordinator *c)
 {
     uint64_t n, oldest = c->oldest_step;
-    const unsigned char *bytes = ls_exchange_frame(c->cfg.exchange, WAIT_US, &n);
+    unsigned char *bytes = ls_exchange_frame(c->cfg.exchange, WAIT_US, &n);
     while (bytes) {
         ls_status s = ls_coordinator_take_frame(c, bytes, n);
         ls_exchange_frame_done(c->cfg.exchange);

@@ -110,12 +110,14 @@ static struct ls_result_group next_group(struct ls_coordinator *c, struct record
     }
 }
 
-ls_status ls_coordinator_take_frame(struct ls_coordinator *c, const unsigned char *bytes,
-                                    uint64_t n)
+ls_status ls_coordinator_take_frame(struct ls_coordinator *c, unsigned char *bytes, uint64_t n)
 {
-    if (ls_coordinator_in_flight(c) == 0)
+    struct ls_channel *in = c->cfg.results;
+    if (ls_coordinator_in_flight(c) == 0) {
+        in->counts.refused[LS_E_NOT_ALLOWED]++;
         return ls_fail(&c->err, LS_E_NOT_ALLOWED, "a result from rank %u while no step runs",
-                       c->link.source);
+                       in->frame.source);
+    }
     struct record *r = ls_coordinator_record(c, c->oldest_step);
     if (!c->places_known)
         ls_step_logit_places(&r->step, c->places);
@@ -124,12 +126,15 @@ ls_status ls_coordinator_take_frame(struct ls_coordinator *c, const unsigned cha
     struct ls_frame_expect expect;
     struct ls_frame frame;
     ls_result_expect(&expect, &r->step, &g, (uint32_t)c->cfg.arch->vocab);
-    ls_status s = ls_frame_open(&frame, bytes, n, &c->link, &expect, &c->err);
-    const unsigned char *payload = bytes + LS_FRAME_HEADER;
-    if (!s)
-        s = ls_result_decode(payload, &r->step, c->places, &g, c->cfg.arch->n_layers,
-                             c->nan_layers, c->result, &c->err);
-    if (!s)
+    unsigned char *payload;
+    ls_status s = ls_channel_open_frame(in, bytes, n, &expect, &frame, &payload, &c->err);
+    if (s)
+        return s;
+    s = ls_result_decode(payload, &r->step, c->places, &g, c->cfg.arch->n_layers, c->nan_layers,
+                         c->result, &c->err);
+    if (s)
+        in->counts.refused[s]++;
+    else
         s = give_group(c, r, &g, (const float *)(const void *)(payload + g.table_bytes));
     r->next = g.end;
     return !s && g.last ? complete_step(c, r) : s;

@@ -37,7 +37,6 @@ struct ls_coordinator {
     bool places_known;
     int32_t *nan_layers;          /* [logit_rows] of one frame */
     struct ls_result_row *result; /* [max_rows] of a last frame */
-    struct ls_frame_link link;    /* receiving end of the last stage's frames */
     struct ls_sequence pending;   /* taken from the client, not admitted yet */
     bool has_pending, is_end, is_later, drain;
     uint64_t next_tick_us;
@@ -59,7 +58,6 @@ static inline struct record *ls_coordinator_record(struct ls_coordinator *c, uin
 }
 
 /* Takes one RESULT frame of n bytes; with the last one of a step its sequences go on or end. */
-ls_status ls_coordinator_take_frame(struct ls_coordinator *c, const unsigned char *bytes,
-                                    uint64_t n);
+ls_status ls_coordinator_take_frame(struct ls_coordinator *c, unsigned char *bytes, uint64_t n);
 
 #endif

@@ -17,9 +17,9 @@ struct ls_exchange {
     pthread_cond_t news;    /* for the coordinator: a frame, or closed */
     struct ls_step **steps; /* [max_steps] ring */
     int max_steps, first_step, n_steps;
-    struct frame *frames; /* [max_frames] ring */
-    int max_frames, first_frame, n_frames;
-    uint64_t max_bytes;
+    struct frame *frames;                  /* [max_frames] ring */
+    int max_frames, first_frame, n_frames; /* lent and not done */
+    int n_done;                            /* not taken back yet */
     bool closed, finished;
     struct ls_arena arena;
 };
@@ -28,16 +28,13 @@ static ls_status take_memory(struct ls_exchange *x, struct ls_err *err)
 {
     x->steps = ls_arena_take(&x->arena, (uint64_t)x->max_steps * sizeof *x->steps);
     x->frames = ls_arena_take(&x->arena, (uint64_t)x->max_frames * sizeof *x->frames);
-    bool made = x->steps && x->frames;
-    for (int i = 0; made && i < x->max_frames; i++) {
-        x->frames[i].bytes = ls_arena_take(&x->arena, x->max_bytes);
-        made = x->frames[i].bytes != NULL;
-    }
-    return made ? LS_OK : ls_fail(err, LS_E_MEMORY, "out of memory: result frames of rank 0");
+    return x->steps && x->frames
+               ? LS_OK
+               : ls_fail(err, LS_E_MEMORY, "out of memory: hand-over of rank 0");
 }
 
-ls_status ls_exchange_create(struct ls_exchange **out, int max_steps, int n_frames,
-                             uint64_t max_bytes, struct ls_err *err)
+ls_status ls_exchange_create(struct ls_exchange **out, int max_steps, int max_frames,
+                             struct ls_err *err)
 {
     void *memory = NULL;
     ls_status s = ls_alloc(&memory, sizeof(struct ls_exchange), "exchange", err);
@@ -45,8 +42,7 @@ ls_status ls_exchange_create(struct ls_exchange **out, int max_steps, int n_fram
         return s;
     struct ls_exchange *x = memory;
     x->max_steps = max_steps;
-    x->max_frames = n_frames;
-    x->max_bytes = max_bytes;
+    x->max_frames = max_frames;
     ls_arena_init(&x->arena);
     pthread_condattr_t attr;
     pthread_mutex_init(&x->lock, NULL);
@@ -103,9 +99,9 @@ static struct timespec later(uint64_t wait_us)
     return t;
 }
 
-const unsigned char *ls_exchange_frame(struct ls_exchange *x, uint64_t wait_us, uint64_t *n)
+unsigned char *ls_exchange_frame(struct ls_exchange *x, uint64_t wait_us, uint64_t *n)
 {
-    const unsigned char *bytes = NULL;
+    unsigned char *bytes = NULL;
     struct timespec until = later(wait_us);
     pthread_mutex_lock(&x->lock);
     int rc = 0;
@@ -125,28 +121,30 @@ void ls_exchange_frame_done(struct ls_exchange *x)
     assert(x->n_frames > 0);
     x->first_frame = (x->first_frame + 1) % x->max_frames;
     x->n_frames--;
+    x->n_done++;
     pthread_mutex_unlock(&x->lock);
 }
 
-/* Only this thread adds frames and only the other removes them, so the free entry stays free
- * while it is filled outside the lock. */
-bool ls_exchange_put(struct ls_exchange *x, const unsigned char *bytes, uint64_t n)
+bool ls_exchange_lend(struct ls_exchange *x, unsigned char *bytes, uint64_t n)
 {
-    assert(n <= x->max_bytes);
     pthread_mutex_lock(&x->lock);
-    struct frame *free_frame = x->n_frames < x->max_frames
-                                   ? &x->frames[(x->first_frame + x->n_frames) % x->max_frames]
-                                   : NULL;
+    bool has_room = x->n_frames + x->n_done < x->max_frames;
+    if (has_room) {
+        x->frames[(x->first_frame + x->n_frames++) % x->max_frames] =
+            (struct frame){ .bytes = bytes, .n = n };
+        pthread_cond_signal(&x->news);
+    }
     pthread_mutex_unlock(&x->lock);
-    if (!free_frame)
-        return false;
-    memcpy(free_frame->bytes, bytes, n);
-    free_frame->n = n;
+    return has_room;
+}
+
+int ls_exchange_take_back(struct ls_exchange *x)
+{
     pthread_mutex_lock(&x->lock);
-    x->n_frames++;
-    pthread_cond_signal(&x->news);
+    int n = x->n_done;
+    x->n_done = 0;
     pthread_mutex_unlock(&x->lock);
-    return true;
+    return n;
 }
 
 static bool read_flag(struct ls_exchange *x, const bool *flag)

@@ -69,7 +69,13 @@ int ls_plan_step_buffers(const struct ls_plan *plan)
     return plan->window < 64 ? plan->window : 64;
 }
 
-/* What the links of one rank hold, and rank 0's copies on the way to the coordinator. */
+/* A link within one process has no receiving buffers: results wait where they were computed. */
+int ls_plan_result_sends(const struct ls_plan *plan)
+{
+    return plan->n_stages == 1 ? LS_RESULT_RECEIVES : LS_RESULT_SENDS;
+}
+
+/* What the links of one rank hold. */
 static uint64_t link_bytes(const struct ls_plan *plan, const struct ls_arch *arch, int stage)
 {
     const struct ls_stage_plan *sp = &plan->stages[stage];
@@ -81,9 +87,9 @@ static uint64_t link_bytes(const struct ls_plan *plan, const struct ls_arch *arc
         bytes += n * (around + ls_plan_step_payload(plan, arch, sp->last_layer));
     uint64_t result = around + ls_plan_result_payload(plan, arch);
     if (stage == plan->n_stages - 1)
-        bytes += LS_RESULT_SENDS * result;
-    if (stage == 0)
-        bytes += (LS_RESULT_RECEIVES + LS_RESULT_HELD) * result;
+        bytes += (uint64_t)ls_plan_result_sends(plan) * result;
+    if (stage == 0 && plan->n_stages > 1)
+        bytes += LS_RESULT_RECEIVES * result;
     return bytes;
 }
 

@@ -19,11 +19,9 @@ enum {
     /* byte forms on the control links */
     LS_WISH_BYTES = LS_MAX_PATH + LS_MAX_LAYERS_TEXT + 128,
     LS_PLAN_BYTES = 36 * LS_MAX_STAGES + 128,
-    /* buffers of the links and of rank 0's hand-over to the coordinator; see ls_plan_link_bytes
-     */
+    /* buffers of the links that carry results */
     LS_RESULT_SENDS = 2,
-    LS_RESULT_RECEIVES = 4,
-    LS_RESULT_HELD = 6
+    LS_RESULT_RECEIVES = 10, /* those that the coordinator has not read yet included */
 };
 
 /* What the user asked for; 0 or "" means automatic. Plain data: rank 0 sends it to all. */
@@ -95,8 +93,9 @@ int ls_plan_all_window(const struct ls_arch *arch);
 uint64_t ls_plan_step_payload(const struct ls_plan *plan, const struct ls_arch *arch,
                               int first_layer);
 uint64_t ls_plan_result_payload(const struct ls_plan *plan, const struct ls_arch *arch);
-/* Buffers of one link that carries steps. */
+/* Buffers of one link that carries steps; of the last stage for its results. */
 int ls_plan_step_buffers(const struct ls_plan *plan);
+int ls_plan_result_sends(const struct ls_plan *plan);
 
 /* Byte forms. encode writes at most LS_WISH_BYTES or LS_PLAN_BYTES and returns the size; decode
  * takes exactly n untrusted bytes and checks every field's range (LS_E_SHAPE). The plan's form

@@ -12,16 +12,12 @@ enum { SILENCE_S = 120 };
 
 void ls_session_cancel(struct ls_comm *comm)
 {
-    struct ls_control *ctl = NULL;
-    if (ls_comm_rank(comm) != 0 || ls_comm_size(comm) == 1)
-        return;
-    if (ls_control_create(&ctl, comm, NULL))
-        return;
-    ls_control_stop_all(ctl, LS_E_DRAINED, "");
-    ls_control_destroy(ctl);
+    if (ls_comm_rank(comm) == 0)
+        ls_keyring_refuse(comm, LS_E_DRAINED, "");
 }
 
-static ls_status take_session(struct ls_session **out, struct ls_comm *comm, struct ls_err *err)
+static ls_status take_session(struct ls_session **out, struct ls_comm *comm,
+                              const struct ls_link_wish *link, struct ls_err *err)
 {
     void *memory = NULL, *stats = NULL;
     if (sodium_init() < 0)
@@ -38,25 +34,32 @@ static ls_status take_session(struct ls_session **out, struct ls_comm *comm, str
     st = ls_alloc(&stats, n * sizeof *s->stats, "statistics", err);
     s->stats = stats;
     if (!st)
-        st = ls_control_create(&s->control, comm, err);
-    if (st)
-        ls_session_destroy(s);
-    else
-        *out = s;
+        st = ls_keyring_create(&s->keyring, comm, link, err);
+    if (!st)
+        st = ls_control_create(&s->control, s->keyring, err);
+    *out = s;
     return st;
 }
 
+/* A link that cannot be trusted, or that is silent: its other end may never come to the end. */
+static bool is_of_link(ls_status st)
+{
+    return st >= LS_E_AUTH && st <= LS_E_LINK;
+}
+
 ls_status ls_session_create(struct ls_session **out, struct ls_comm *comm,
-                            const struct ls_run_wish *wish, struct ls_err *err)
+                            const struct ls_run_wish *wish, const struct ls_link_wish *link,
+                            struct ls_err *err)
 {
     struct ls_session *s = NULL;
-    ls_status st = take_session(&s, comm, err);
-    if (st)
-        return st;
-    if (s->rank == 0)
+    ls_status st = take_session(&s, comm, link, err);
+    if (!st && s->rank == 0)
         s->wish = *wish;
-    st = s->rank == 0 ? ls_startup_lead(s, err) : ls_startup_follow(s, err);
+    if (!st)
+        st = s->rank == 0 ? ls_startup_lead(s, err) : ls_startup_follow(s, err);
     if (st) {
+        if (is_of_link(st))
+            ls_comm_set_failed(comm);
         ls_session_destroy(s);
         return st;
     }
@@ -76,6 +79,11 @@ void ls_session_destroy(struct ls_session *s)
     ls_stage_destroy(s->stage);
     ls_checkpoint_close(s->ckpt);
     ls_control_destroy(s->control);
+    ls_channel_close(&s->step_in);
+    ls_channel_close(&s->step_out);
+    ls_channel_close(&s->result_in);
+    ls_channel_close(&s->result_out);
+    ls_keyring_destroy(s->keyring);
     ls_arena_finish(&s->arena);
     ls_free(s->stats);
     ls_free(s);
@@ -107,15 +115,14 @@ struct lead {
 static ls_status make_lead(struct lead *l, struct ls_session *s, const struct ls_client *client,
                            struct ls_err *err)
 {
-    uint64_t frame =
-        LS_FRAME_HEADER + ls_plan_result_payload(&s->plan, &s->arch) + LS_FRAME_TAG;
-    ls_status st = ls_exchange_create(&l->exchange, s->plan.window, LS_RESULT_HELD, frame, err);
+    ls_status st = ls_exchange_create(&l->exchange, s->plan.window, LS_RESULT_RECEIVES, err);
     if (st)
         return st;
     const struct ls_coordinator_config config = { .plan = &s->plan,
                                                   .arch = &s->arch,
                                                   .client = client,
                                                   .exchange = l->exchange,
+                                                  .results = &s->result_in,
                                                   .placement_seed = s->wish.placement_seed };
     st = ls_coordinator_create(&l->coordinator, &config, err);
     return st ? st : ls_worker_create(&l->worker, s, l->exchange, err);
@@ -177,6 +184,11 @@ const struct ls_plan *ls_session_plan(const struct ls_session *s)
 const struct ls_arch *ls_session_arch(const struct ls_session *s)
 {
     return &s->arch;
+}
+
+const struct ls_link_terms *ls_session_terms(const struct ls_session *s)
+{
+    return ls_keyring_terms(s->keyring);
 }
 
 const struct ls_checkpoint *ls_session_checkpoint(const struct ls_session *s)

@@ -8,6 +8,7 @@
 
 #include "comm/comm.h"
 #include "pipeline/client.h"
+#include "pipeline/keyring.h"
 #include "pipeline/plan.h"
 #include "stage/stage.h"
 
@@ -17,10 +18,12 @@ struct ls_session;
  * ls_session_create on the other ranks, which then return LS_E_DRAINED with an empty text. */
 void ls_session_cancel(struct ls_comm *comm);
 
-/* Two votes: configuration and reports, plan, vote; load, vote. `wish` is read on rank 0 only
- * and reaches the others by the wire. Collective. */
+/* Keys; then two votes: configuration and reports, plan, vote; load, vote. `wish` is read on
+ * rank 0 only and reaches the others by the wire; `link` is each rank's own (NULL: sealed, no
+ * secret given), and its secret is not needed afterwards. Collective. */
 ls_status ls_session_create(struct ls_session **out, struct ls_comm *comm,
-                            const struct ls_run_wish *wish, struct ls_err *err);
+                            const struct ls_run_wish *wish, const struct ls_link_wish *link,
+                            struct ls_err *err);
 void ls_session_destroy(struct ls_session *session); /* takes NULL; local */
 
 /* Runs the client's sequences (rank 0 only; NULL elsewhere) to the end, once in a session's
@@ -32,6 +35,7 @@ ls_status ls_session_run(struct ls_session *session, const struct ls_client *cli
 
 const struct ls_plan *ls_session_plan(const struct ls_session *session);
 const struct ls_arch *ls_session_arch(const struct ls_session *session);
+const struct ls_link_terms *ls_session_terms(const struct ls_session *session);
 const struct ls_checkpoint *ls_session_checkpoint(const struct ls_session *session);
 
 /* Per stage, gathered on rank 0 by ls_session_run's end (STATS). */

@@ -11,6 +11,7 @@
 
 struct ls_session {
     struct ls_comm *comm;
+    struct ls_keyring *keyring;
     struct ls_control *control;
     int rank, n_ranks; /* stage s is on rank s */
     struct ls_run_wish wish;

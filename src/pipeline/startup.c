@@ -8,7 +8,6 @@
 #include "stage/stage.h"
 
 #include <inttypes.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,6 +64,8 @@ static ls_status check_plan(const struct ls_session *s, struct ls_err *err)
     ls_status st = ls_plan_check(&s->plan, &s->arch, s->n_ranks, err);
     if (st)
         return st;
+    if (memcmp(s->plan.run_id, ls_keyring_terms(s->keyring)->run_id, LS_RUN_ID) != 0)
+        return ls_fail(err, LS_E_WRONG_LINK, "plan: of another run than the links' keys");
     const struct ls_stage_plan *mine = &s->plan.stages[s->rank];
     uint64_t bytes = ls_weights_bytes(&s->arch, s->ckpt, mine->first_layer, mine->last_layer);
     if (bytes != mine->weights_bytes)
@@ -74,27 +75,57 @@ static ls_status check_plan(const struct ls_session *s, struct ls_err *err)
     return LS_OK;
 }
 
-static ls_status open_links(struct ls_session *s, struct ls_err *err)
+static ls_status open_steps(struct ls_session *s, struct ls_err *err)
 {
     const struct ls_plan *p = &s->plan;
     const struct ls_stage_plan *mine = &p->stages[s->rank];
-    int n = ls_plan_step_buffers(p), last = s->n_ranks - 1;
-    uint64_t result = ls_plan_result_payload(p, &s->arch);
+    struct ls_channel_config config = { .tag = LS_TAG_STEP,
+                                        .n_buffers = ls_plan_step_buffers(p) };
     ls_status st = LS_OK;
-    if (s->rank > 0)
-        st = ls_channel_open(&s->step_in, s->comm, s->rank - 1, LS_TAG_STEP, LS_RECV, n,
-                             ls_plan_step_payload(p, &s->arch, mine->first_layer), p->run_id,
-                             err);
-    if (!st && s->rank < last)
-        st = ls_channel_open(&s->step_out, s->comm, s->rank + 1, LS_TAG_STEP, LS_SEND, n,
-                             ls_plan_step_payload(p, &s->arch, mine->last_layer), p->run_id,
-                             err);
-    if (!st && s->rank == last)
-        st = ls_channel_open(&s->result_out, s->comm, 0, LS_TAG_RESULT, LS_SEND,
-                             LS_RESULT_SENDS, result, p->run_id, err);
-    if (!st && s->rank == 0)
-        st = ls_channel_open(&s->result_in, s->comm, last, LS_TAG_RESULT, LS_RECV,
-                             LS_RESULT_RECEIVES, result, p->run_id, err);
+    if (s->rank > 0) {
+        config.peer = s->rank - 1;
+        config.direction = LS_RECV;
+        config.max_payload = ls_plan_step_payload(p, &s->arch, mine->first_layer);
+        st = ls_channel_open(&s->step_in, s->keyring, &config, err);
+    }
+    if (!st && s->rank < s->n_ranks - 1) {
+        config.peer = s->rank + 1;
+        config.direction = LS_SEND;
+        config.max_payload = ls_plan_step_payload(p, &s->arch, mine->last_layer);
+        st = ls_channel_open(&s->step_out, s->keyring, &config, err);
+    }
+    return st;
+}
+
+static ls_status open_results(struct ls_session *s, struct ls_err *err)
+{
+    int last = s->n_ranks - 1;
+    struct ls_channel_config config = { .tag = LS_TAG_RESULT,
+                                        .max_payload =
+                                            ls_plan_result_payload(&s->plan, &s->arch) };
+    ls_status st = LS_OK;
+    if (s->rank == last) {
+        config.peer = 0;
+        config.direction = LS_SEND;
+        config.n_buffers = ls_plan_result_sends(&s->plan);
+        st = ls_channel_open(&s->result_out, s->keyring, &config, err);
+    }
+    if (!st && s->rank == 0) {
+        config.peer = last;
+        config.direction = LS_RECV;
+        config.n_buffers = LS_RESULT_RECEIVES;
+        st = ls_channel_open(&s->result_in, s->keyring, &config, err);
+    }
+    return st;
+}
+
+/* The last links of the session: what their keys were made from is wiped. */
+static ls_status open_links(struct ls_session *s, struct ls_err *err)
+{
+    ls_status st = open_steps(s, err);
+    if (!st)
+        st = open_results(s, err);
+    ls_keyring_close(s->keyring);
     return st;
 }
 
@@ -163,8 +194,6 @@ static ls_status poll_vote(struct ls_session *s, int rank, enum ls_plan_phase ph
     st = take_vote(s, rank, &m, phase, view, err);
     if (!st)
         st = ls_control_done(s->control, rank, err);
-    if (!st && phase == LS_PHASE_PLAN)
-        ls_control_set_run_in(s->control, rank, s->plan.run_id);
     view->voted = phase + 1;
     --*n_missing;
     return st;
@@ -218,7 +247,7 @@ static ls_status form_plan(struct ls_session *s, struct ls_rank_view *views, str
     st = ls_plan_form(&s->plan, &s->arch, s->ckpt, &s->wish, reports, s->n_ranks, err);
     ls_free(memory);
     if (!st)
-        randombytes_buf(s->plan.run_id, sizeof s->plan.run_id);
+        memcpy(s->plan.run_id, ls_keyring_terms(s->keyring)->run_id, LS_RUN_ID);
     return st;
 }
 
@@ -233,10 +262,7 @@ static ls_status tell_plan(struct ls_session *s, struct ls_err *err)
 {
     unsigned char bytes[LS_PLAN_BYTES];
     size_t n = ls_plan_encode(&s->plan, bytes);
-    ls_status st = ls_control_tell_all(s->control, LS_KIND_PLAN, LS_PHASE_PLAN, bytes, n, err);
-    for (int r = 1; r < s->n_ranks; r++)
-        ls_control_set_run_out(s->control, r, s->plan.run_id);
-    return st;
+    return ls_control_tell_all(s->control, LS_KIND_PLAN, LS_PHASE_PLAN, bytes, n, err);
 }
 
 static ls_status lead(struct ls_session *s, struct ls_rank_view *views, struct ls_err *err)
@@ -342,14 +368,9 @@ static ls_status follow_plan(struct ls_session *s, struct ls_rank_view *view,
         return st;
     ls_status verdict = ls_plan_decode(&s->plan, m.body, m.n, err);
     st = ls_control_done(s->control, 0, verdict ? NULL : err);
-    if (!st && !verdict) {
-        ls_control_set_run_in(s->control, 0, s->plan.run_id);
+    if (!st && !verdict)
         verdict = check_plan(s, err);
-    }
-    if (!st)
-        st = vote(s, LS_PHASE_PLAN, view, verdict, err);
-    ls_control_set_run_out(s->control, 0, s->plan.run_id);
-    return st;
+    return st ? st : vote(s, LS_PHASE_PLAN, view, verdict, err);
 }
 
 static ls_status follow_order(struct ls_session *s, enum ls_plan_phase phase, uint64_t seconds,

@@ -71,17 +71,20 @@ static ls_status look_at_control(struct ls_worker *w, struct ls_err *err)
 static ls_status hand_results_over(struct ls_worker *w, struct ls_err *err)
 {
     struct ls_channel *in = &w->s->result_in;
-    while (w->s->rank == 0) {
+    ls_status st = LS_OK;
+    if (w->s->rank != 0)
+        return st;
+    for (int n = ls_exchange_take_back(w->exchange); !st && n > 0; n--)
+        st = ls_channel_return(in, err);
+    while (!st) {
         unsigned char *bytes;
         uint64_t n;
-        ls_status st = ls_channel_poll(in, &bytes, &n, err);
-        if (st || !bytes || !ls_exchange_put(w->exchange, bytes, n))
+        st = ls_channel_poll(in, &bytes, &n, err);
+        if (st || !bytes || !ls_exchange_lend(w->exchange, bytes, n))
             return st;
-        st = ls_channel_return(in, err);
-        if (st)
-            return st;
+        st = ls_link_hold(in->link, err);
     }
-    return LS_OK;
+    return st;
 }
 
 void ls_worker_pump(struct ls_worker *w)

@@ -21,7 +21,7 @@ enum {
 _Static_assert(crypto_kx_PUBLICKEYBYTES == AT_PROOF - AT_PUBLIC, "room of the public key");
 _Static_assert(crypto_kx_SESSIONKEYBYTES == LS_KEY_BYTES, "one key per direction");
 
-struct ls_exchange {
+struct ls_handshake {
     struct ls_pair pair;
     bool finished;
     unsigned char hello[LS_HELLO_BYTES]; /* ours */
@@ -43,14 +43,14 @@ static uint32_t get32(const unsigned char *p)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static void prove(const struct ls_exchange *x, const unsigned char *hello,
+static void prove(const struct ls_handshake *x, const unsigned char *hello,
                   unsigned char proof[PROOF_BYTES])
 {
-    const struct ls_part part = { hello, AT_PROOF };
+    const struct ls_secret_part part = { hello, AT_PROOF };
     ls_secret_derive(proof, x->proof_key, "lockstep proof", &part, 1);
 }
 
-static void write_hello(struct ls_exchange *x, const unsigned char *public_key)
+static void write_hello(struct ls_handshake *x, const unsigned char *public_key)
 {
     unsigned char *h = x->hello;
     memcpy(h + AT_MAGIC, "LKH1", 4);
@@ -64,8 +64,8 @@ static void write_hello(struct ls_exchange *x, const unsigned char *public_key)
     prove(x, h, h + AT_PROOF);
 }
 
-ls_status ls_exchange_create(struct ls_exchange **out, const struct ls_secret *secret,
-                             const struct ls_pair *pair, struct ls_err *err)
+ls_status ls_handshake_create(struct ls_handshake **out, const struct ls_secret *secret,
+                              const struct ls_pair *pair, struct ls_err *err)
 {
     unsigned char public_key[crypto_kx_PUBLICKEYBYTES];
     if (pair->self == pair->peer || pair->level == LS_LEVEL_PLAIN)
@@ -74,7 +74,7 @@ ls_status ls_exchange_create(struct ls_exchange **out, const struct ls_secret *s
                        ls_level_name(pair->level), pair->self, pair->peer);
     if (sodium_init() < 0)
         return ls_fail(err, LS_E_REFUSED, "libsodium does not start");
-    struct ls_exchange *x = sodium_malloc(sizeof *x);
+    struct ls_handshake *x = sodium_malloc(sizeof *x);
     if (!x)
         return ls_fail(err, LS_E_MEMORY, "no guarded memory for the key exchange");
     memset(x, 0, sizeof *x);
@@ -87,12 +87,12 @@ ls_status ls_exchange_create(struct ls_exchange **out, const struct ls_secret *s
     return LS_OK;
 }
 
-void ls_exchange_destroy(struct ls_exchange *exchange)
+void ls_handshake_destroy(struct ls_handshake *exchange)
 {
     sodium_free(exchange);
 }
 
-const unsigned char *ls_exchange_hello(const struct ls_exchange *exchange)
+const unsigned char *ls_handshake_hello(const struct ls_handshake *exchange)
 {
     return exchange->hello;
 }
@@ -123,16 +123,16 @@ static ls_status check_hello(const struct ls_pair *pair, const unsigned char *h,
     return LS_OK;
 }
 
-static void hash_transcript(struct ls_exchange *x, const unsigned char *peer_hello)
+static void hash_transcript(struct ls_handshake *x, const unsigned char *peer_hello)
 {
     bool first = x->pair.self < x->pair.peer;
-    const struct ls_part parts[] = { { first ? x->hello : peer_hello, LS_HELLO_BYTES },
-                                     { first ? peer_hello : x->hello, LS_HELLO_BYTES } };
+    const struct ls_secret_part parts[] = { { first ? x->hello : peer_hello, LS_HELLO_BYTES },
+                                            { first ? peer_hello : x->hello, LS_HELLO_BYTES } };
     ls_secret_derive(x->transcript, x->secret, "lockstep transcript", parts, 2);
 }
 
-ls_status ls_exchange_finish(struct ls_exchange *x, const unsigned char *hello, uint64_t n,
-                             struct ls_err *err)
+ls_status ls_handshake_finish(struct ls_handshake *x, const unsigned char *hello, uint64_t n,
+                              struct ls_err *err)
 {
     unsigned char proof[PROOF_BYTES];
     uint32_t peer = x->pair.peer;
@@ -166,20 +166,21 @@ ls_status ls_exchange_finish(struct ls_exchange *x, const unsigned char *hello, 
 }
 
 /* key = BLAKE2b(transcript; label, shared half, sender, receiver, channel) */
-static void derive(const struct ls_exchange *x, uint32_t channel, bool sending,
+static void derive(const struct ls_handshake *x, uint32_t channel, bool sending,
                    unsigned char key[LS_KEY_BYTES])
 {
     unsigned char place[12];
     put32(place, sending ? x->pair.self : x->pair.peer);
     put32(place + 4, sending ? x->pair.peer : x->pair.self);
     put32(place + 8, channel);
-    const struct ls_part parts[] = { { sending ? x->sending : x->receiving, LS_KEY_BYTES },
-                                     { place, sizeof place } };
+    const struct ls_secret_part parts[] = {
+        { sending ? x->sending : x->receiving, LS_KEY_BYTES }, { place, sizeof place }
+    };
     ls_secret_derive(key, x->transcript, "lockstep link", parts, 2);
 }
 
-ls_status ls_exchange_seal(const struct ls_exchange *exchange, struct ls_seal **out,
-                           uint32_t channel, bool sending, struct ls_err *err)
+ls_status ls_handshake_seal(const struct ls_handshake *exchange, struct ls_seal **out,
+                            uint32_t channel, bool sending, struct ls_err *err)
 {
     unsigned char key[LS_KEY_BYTES];
     if (!exchange->finished)

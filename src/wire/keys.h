@@ -29,27 +29,27 @@ struct ls_pair {
     enum ls_suite suite;
 };
 
-struct ls_exchange;
+struct ls_handshake;
 
 /* Makes an ephemeral key pair and our hello. Heap; keeps its own copy of the secret. */
-ls_status ls_exchange_create(struct ls_exchange **out, const struct ls_secret *secret,
-                             const struct ls_pair *pair, struct ls_err *err);
+ls_status ls_handshake_create(struct ls_handshake **out, const struct ls_secret *secret,
+                              const struct ls_pair *pair, struct ls_err *err);
 /* Takes NULL. Seals that were made live on. */
-void ls_exchange_destroy(struct ls_exchange *exchange);
+void ls_handshake_destroy(struct ls_handshake *handshake);
 
 /* What to send to the peer. Borrowed. */
-const unsigned char *ls_exchange_hello(const struct ls_exchange *exchange);
+const unsigned char *ls_handshake_hello(const struct ls_handshake *handshake);
 
 /* Takes the peer's hello. A proof that does not verify is LS_E_AUTH, before anything else is
  * read; then LS_E_VERSION, LS_E_WRONG_LINK (other run or ranks), LS_E_REFUSED (other level or
  * suite). May be tried again after a failure; a second one after success is LS_E_SEQUENCE. */
-ls_status ls_exchange_finish(struct ls_exchange *exchange, const unsigned char *hello,
-                             uint64_t n, struct ls_err *err);
+ls_status ls_handshake_finish(struct ls_handshake *handshake, const unsigned char *hello,
+                              uint64_t n, struct ls_err *err);
 
 /* The seal of one link of a finished exchange: the sending or the receiving end. Every channel
  * and direction may be made once per run at each end, or nonces would repeat. */
-ls_status ls_exchange_seal(const struct ls_exchange *exchange, struct ls_seal **out,
-                           uint32_t channel, bool sending, struct ls_err *err);
+ls_status ls_handshake_seal(const struct ls_handshake *handshake, struct ls_seal **out,
+                            uint32_t channel, bool sending, struct ls_err *err);
 
 /* Fresh random bytes for rank 0 to name the run with. */
 ls_status ls_run_id_create(uint8_t run_id[LS_RUN_ID], struct ls_err *err);

@@ -44,7 +44,7 @@ void ls_secret_print(const struct ls_secret *secret, char line[LS_SECRET_LINE + 
 
 void ls_secret_derive(unsigned char out[LS_SECRET_BYTES],
                       const unsigned char key[LS_SECRET_BYTES], const char *label,
-                      const struct ls_part *parts, int n_parts)
+                      const struct ls_secret_part *parts, int n_parts)
 {
     crypto_generichash_state state;
     crypto_generichash_init(&state, key, LS_SECRET_BYTES, LS_SECRET_BYTES);
@@ -110,20 +110,35 @@ static ls_status find_key(struct line *key, const unsigned char *text, size_t n,
                   : ls_fail(err, LS_E_FORMAT, "key file: no line of 64 hexadecimal digits");
 }
 
+static bool is_constant(const unsigned char bytes[LS_SECRET_BYTES])
+{
+    unsigned char other = 0;
+    for (int i = 1; i < LS_SECRET_BYTES; i++)
+        other |= bytes[i] ^ bytes[0];
+    return other == 0;
+}
+
 ls_status ls_secret_parse(struct ls_secret **out, const unsigned char *text, size_t n,
                           struct ls_err *err)
 {
-    struct ls_secret *secret;
+    struct ls_secret *secret = NULL;
     struct line key = { 0 };
     if (n > LS_SECRET_FILE_MAX)
         return ls_fail(err, LS_E_FORMAT, "key file: more than %d bytes", LS_SECRET_FILE_MAX);
-    ls_status s = find_key(&key, text, n, err);
+    ls_status s = n == LS_SECRET_BYTES ? LS_OK : find_key(&key, text, n, err);
     if (!s)
         s = allocate(&secret, err);
     if (s)
         return s;
-    sodium_hex2bin(secret->bytes, LS_SECRET_BYTES, (const char *)key.begin, key.n, NULL, NULL,
-                   NULL);
+    if (n == LS_SECRET_BYTES)
+        memcpy(secret->bytes, text, LS_SECRET_BYTES);
+    else
+        sodium_hex2bin(secret->bytes, LS_SECRET_BYTES, (const char *)key.begin, key.n, NULL,
+                       NULL, NULL);
+    if (is_constant(secret->bytes)) {
+        ls_secret_destroy(secret);
+        return ls_fail(err, LS_E_FORMAT, "key file: the key is one byte, 32 times over");
+    }
     *out = secret;
     return LS_OK;
 }
