@@ -33,8 +33,13 @@ static void pick(struct scene *s, int round)
     s->n_keys = round % 4 ? kt_int(1, 130) : kt_int(1, 900);
     if (kt_int(0, 1))
         a->n_queries = kt_int(1, s->n_keys < MAX_QUERIES ? s->n_keys : MAX_QUERIES);
+    if (round % 50 == 49) { /* long enough for smaller groups of rows */
+        s->n_keys = kt_int(0, 2) ? kt_int(4070, 4200) : kt_int(16360, 16500);
+        a->n_queries = kt_int(1, 4);
+        a->k_dim = a->v_dim = 16;
+    }
     a->first_pos = s->n_keys - a->n_queries;
-    s->window = kt_int(0, 1) ? kt_int(1, 300) : s->n_keys;
+    s->window = kt_int(0, 1) && round % 50 != 49 ? kt_int(1, 300) : s->n_keys;
     s->kind = round % 16 == 5 ? KT_WILD : round % 16 == 6 ? KT_SMALL : KT_PLAIN;
     a->softcap = kt_int(0, 3) ? 0.0f : 30.0f;
     if (kt_int(0, 3) == 0)
