@@ -109,8 +109,8 @@ def reference_length(name, prompt, step):
     """The length whose frequencies the reference used for this step.
 
     A dynamic rope of the reference remembers the longest sequence it has seen and goes back only when one is shorter
-    than the model's own limit. Its recomputed greedy paths follow a cached run of prompt + STEPS - 1 tokens, so a prompt
-    beyond the limit has that length's frequencies at every step.
+    than the model's own limit. Its recomputed greedy paths follow a cached run of prompt + STEPS - 1 tokens, so a
+    prompt beyond the limit has that length's frequencies at every step.
     """
     limit = json.loads((harness.FIXTURES / "families" / name / "config.json").read_text())["max_position_embeddings"]
     if name == "llama-rope-dynamic" and prompt > limit:
