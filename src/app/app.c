@@ -26,11 +26,16 @@ enum ls_exit ls_app_code_before_start(ls_status status)
     return status == LS_E_USAGE || status == LS_E_IO ? LS_EXIT_USAGE : LS_EXIT_REFUSED;
 }
 
+ls_status ls_app_read_config(struct ls_app *app, struct ls_err *err)
+{
+    const char *const path = ls_options_text(&app->options, LS_OPT_CONFIG);
+    return path ? ls_options_read_file(&app->options, path, err) : LS_OK;
+}
+
 ls_status ls_app_configure(struct ls_app *app, bool *done, struct ls_err *err)
 {
     struct ls_options *const o = &app->options;
-    const char *const path = ls_options_text(o, LS_OPT_CONFIG);
-    const ls_status s = path ? ls_options_read_file(o, path, err) : LS_OK;
+    const ls_status s = ls_app_read_config(app, err);
     *done = !s && ls_options_flag(o, LS_OPT_PRINT_CONFIG);
     if (*done)
         ls_options_print(o, stdout);

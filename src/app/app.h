@@ -23,6 +23,8 @@ struct ls_app {
     int rank;     /* of this process, by the launcher's word */
     bool mpi;     /* a launcher started this process */
     int launched; /* ranks that the launcher started; 0: none, or unknown */
+    int argc;     /* the command line, for the record of who made what */
+    char **argv;
 };
 
 /* Prints err's line on rank 0 and returns `code`. */
@@ -35,7 +37,9 @@ void ls_app_warn(const struct ls_app *app, const char *fmt, ...)
  * LS_EXIT_USAGE, everything else is LS_EXIT_REFUSED. */
 enum ls_exit ls_app_code_before_start(ls_status status);
 
-/* Rank 0: reads --config and prints --print-config. *done: there is nothing more to do. */
+/* Reads --config, if there is one; it wins over defaults only. */
+ls_status ls_app_read_config(struct ls_app *app, struct ls_err *err);
+/* Rank 0: that, and prints --print-config. *done: there is nothing more to do. */
 ls_status ls_app_configure(struct ls_app *app, bool *done, struct ls_err *err);
 
 int ls_cmd_run(struct ls_app *app);
@@ -43,6 +47,7 @@ int ls_cmd_plan(struct ls_app *app);
 int ls_cmd_inspect(struct ls_app *app);
 int ls_cmd_compare(struct ls_app *app);
 int ls_cmd_show(struct ls_app *app);
+int ls_cmd_keygen(struct ls_app *app);
 int ls_cmd_selftest(struct ls_app *app);
 int ls_cmd_version(struct ls_app *app);
 

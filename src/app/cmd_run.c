@@ -1,5 +1,6 @@
 /* run: the main job, on all ranks. */
 #include "app/app.h"
+#include "app/link_wish.h"
 #include "app/manifest.h"
 #include "app/model_folder.h"
 #include "app/stop.h"
@@ -16,6 +17,8 @@ struct lead {
     struct ls_app *app;
     struct ls_comm *comm;
     struct ls_run_wish wish;
+    struct ls_link_wish link;
+    struct ls_secret *secret; /* NULL: none was given; wiped as soon as the links have keys */
     char model_name[LS_MAX_PATH];
     struct ls_tokenizer *tokenizer; /* NULL: the checkpoint has none */
     struct ls_job *job;
@@ -46,6 +49,8 @@ static int prepare(struct lead *r)
     if (o->command == LS_CMD_PLAN) /* the file says dry-run */
         return ls_plan_command(r->app);
     s = ls_wish_of(&r->wish, o, &err);
+    if (!s)
+        s = ls_link_wish_of(&r->link, &r->secret, o, &err);
     if (s)
         return fail_before_start(r, s, &err);
     ls_model_name(r->model_name, sizeof r->model_name, ls_options_text(o, LS_OPT_MODEL));
@@ -61,7 +66,9 @@ static int prepare(struct lead *r)
 static int start(struct lead *r)
 {
     struct ls_err err = { .status = LS_OK };
-    ls_status s = ls_session_create(&r->session, r->comm, &r->wish, NULL, &err);
+    ls_status s = ls_session_create(&r->session, r->comm, &r->wish, &r->link, &err);
+    ls_secret_destroy(r->secret);
+    r->secret = NULL;
     if (!s)
         s = ls_job_bind(r->job, ls_session_arch(r->session), r->tokenizer, &err);
     if (s)
@@ -87,6 +94,7 @@ static int conclude(const struct lead *r, int code, const char *error)
 {
     struct ls_err err;
     const struct ls_manifest manifest = {
+        .app = r->app,
         .wish = &r->wish,
         .model_name = r->model_name,
         .backend = ls_comm_backend_name(r->comm),
@@ -164,16 +172,27 @@ static int lead(struct ls_app *app, struct ls_comm *comm)
     ls_session_destroy(r->session);
     ls_job_destroy(r->job);
     ls_tokenizer_destroy(r->tokenizer);
+    ls_secret_destroy(r->secret);
     ls_free(r);
     return code;
 }
 
 /* What ended the run is rank 0's to say. */
-static int follow(struct ls_comm *comm)
+static int follow(struct ls_app *app, struct ls_comm *comm)
 {
     struct ls_session *session = NULL;
+    struct ls_link_wish link;
+    struct ls_secret *secret = NULL;
     struct ls_err err;
-    ls_status s = ls_session_create(&session, comm, NULL, NULL, &err);
+    ls_status s = ls_app_read_config(app, &err);
+    if (!s) {
+        ls_link_wish_of(&link, &secret, &app->options, &err);
+    } else {
+        link = (struct ls_link_wish){ .level = LS_LEVEL_SEALED, .status = s };
+        snprintf(link.text, sizeof link.text, "%s", err.text);
+    }
+    s = ls_session_create(&session, comm, NULL, &link, &err);
+    ls_secret_destroy(secret);
     if (!s)
         s = ls_session_run(session, NULL, &err);
     ls_session_destroy(session);
@@ -207,7 +226,7 @@ int ls_cmd_run(struct ls_app *app)
         return ls_app_fail(app, LS_EXIT_REFUSED, &err);
     app->rank = ls_comm_rank(comm);
     ls_stop_catch(app->rank == 0);
-    const int code = app->rank == 0 ? lead(app, comm) : follow(comm);
+    const int code = app->rank == 0 ? lead(app, comm) : follow(app, comm);
     ls_comm_destroy(comm);
     return code;
 }

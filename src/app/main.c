@@ -9,10 +9,10 @@
 #include <string.h>
 
 static int (*const commands[LS_N_CMDS])(struct ls_app *app) = {
-    [LS_CMD_RUN] = ls_cmd_run,         [LS_CMD_PLAN] = ls_cmd_plan,
-    [LS_CMD_INSPECT] = ls_cmd_inspect, [LS_CMD_COMPARE] = ls_cmd_compare,
-    [LS_CMD_SHOW] = ls_cmd_show,       [LS_CMD_SELFTEST] = ls_cmd_selftest,
-    [LS_CMD_VERSION] = ls_cmd_version,
+    [LS_CMD_RUN] = ls_cmd_run,           [LS_CMD_PLAN] = ls_cmd_plan,
+    [LS_CMD_INSPECT] = ls_cmd_inspect,   [LS_CMD_COMPARE] = ls_cmd_compare,
+    [LS_CMD_SHOW] = ls_cmd_show,         [LS_CMD_KEYGEN] = ls_cmd_keygen,
+    [LS_CMD_SELFTEST] = ls_cmd_selftest, [LS_CMD_VERSION] = ls_cmd_version,
 };
 
 static int help(const struct ls_app *app, int command)
@@ -90,7 +90,9 @@ int main(int argc, char **argv)
 {
     struct ls_app app = { .rank = ls_launch_rank(),
                           .mpi = ls_launch_is_mpi(),
-                          .launched = ls_comm_launcher_ranks() };
+                          .launched = ls_comm_launcher_ranks(),
+                          .argc = argc,
+                          .argv = argv };
     int code = -1;
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of that write, not of the job */
     if (argc < 2) {

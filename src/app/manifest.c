@@ -1,6 +1,7 @@
 #include "app/manifest.h"
 
 #include "app/plan_view.h"
+#include "app/provenance.h"
 #include "base/alloc.h"
 
 #include <errno.h>
@@ -139,6 +140,21 @@ static void put_stages(struct writer *w, const struct ls_manifest *m)
     put_u64(w, w->root, "peak_kv_blocks", run.peak_blocks);
 }
 
+/* What went between ranks, and under what. Nothing here helps to find a key. */
+static void put_link(struct writer *w, const struct ls_manifest *m)
+{
+    const struct ls_link_terms *const t = m->session ? ls_session_terms(m->session) : NULL;
+    char run_id[2 * LS_RUN_ID + 1];
+    if (!t)
+        return;
+    sodium_bin2hex(run_id, sizeof run_id, t->run_id, LS_RUN_ID);
+    put(w, w->root, "run_id", json_string(run_id));
+    put(w, w->root, "link", json_string(ls_level_name(t->level)));
+    put(w, w->root, "suite", json_string(ls_suite_name(t->suite)));
+    put(w, w->root, "secret", json_string(ls_secret_origin_name(t->origin)));
+    put(w, w->root, "one_host", json_boolean(t->one_host));
+}
+
 static void put_job(struct writer *w, const struct ls_manifest *m)
 {
     const struct ls_job_counts *const c = m->counts;
@@ -157,13 +173,14 @@ static void fill(struct writer *w, const struct ls_manifest *m)
     json_t *const times = json_object();
     put(w, w->root, "program", json_string("lockstep"));
     put(w, w->root, "version", json_string(LS_VERSION));
+    put(w, w->root, "made_by", ls_provenance_json(m->app));
     put(w, w->root, "profile", json_string("exact-1"));
     put_model(w, m);
     put_u64(w, w->root, "seed", m->seed);
     put_u64(w, w->root, "placement_seed", m->wish->placement_seed);
     put(w, w->root, "ranks", json_integer(m->n_ranks));
     put(w, w->root, "backend", json_string(m->backend));
-    put(w, w->root, "link", json_string("plain"));
+    put_link(w, m);
     put(w, w->root, "packing", json_string("none"));
     if (m->session)
         put_stages(w, m);

@@ -5,10 +5,12 @@
 #ifndef LS_APP_MANIFEST_H
 #define LS_APP_MANIFEST_H
 
+#include "app/app.h"
 #include "jobs/job.h"
 #include "pipeline/session.h"
 
 struct ls_manifest {
+    const struct ls_app *app; /* for who made it */
     const struct ls_run_wish *wish;
     const char *model_name;
     const char *backend; /* "self", "mpi" */

@@ -8,18 +8,20 @@
 #define INSPECT  (1u << LS_CMD_INSPECT)
 #define COMPARE  (1u << LS_CMD_COMPARE)
 #define SHOW     (1u << LS_CMD_SHOW)
+#define KEYGEN   (1u << LS_CMD_KEYGEN)
 #define SELFTEST (1u << LS_CMD_SELFTEST)
 #define VERSION  (1u << LS_CMD_VERSION)
-#define ALL      (RUN | PLAN | INSPECT | COMPARE | SHOW | SELFTEST | VERSION)
+#define ALL      (RUN | PLAN | INSPECT | COMPARE | SHOW | KEYGEN | SELFTEST | VERSION)
 
 enum { MAX_INT = 0x7fffffff };
 
-enum section { MODEL, RESULTS, LAYOUT, REQUESTS, SETTINGS, TESTING, N_SECTIONS };
+enum section { MODEL, RESULTS, LAYOUT, LINKS, REQUESTS, SETTINGS, TESTING, N_SECTIONS };
 
 static const char *const sections[N_SECTIONS] = {
     [MODEL] = "Model and requests",
     [RESULTS] = "Results",
     [LAYOUT] = "Layout and memory (none of these changes a bit of a result)",
+    [LINKS] = "Links between ranks (none of these changes a bit of a result)",
     [REQUESTS] = "What a request gets when it does not say",
     [SETTINGS] = "Configuration",
     [TESTING] = "Testing",
@@ -250,6 +252,37 @@ static const struct ls_option options[LS_N_OPTS] = {
                             .section = REQUESTS,
                             .commands = RUN,
                             .help = "Go on after an end-of-text token." },
+    [LS_OPT_LINK] = { .name = "link",
+                      .arg = "sealed|signed|plain",
+                      .type = LS_VALUE_CHOICE,
+                      .standard = "sealed",
+                      .section = LINKS,
+                      .commands = RUN,
+                      .help =
+                          "What is done to everything that goes from rank to rank: encrypted "
+                          "and authenticated, only authenticated, or neither." },
+    [LS_OPT_SECRET_FILE] = { .name = "secret-file",
+                             .arg = "FILE",
+                             .type = LS_VALUE_TEXT,
+                             .standard_note = "on one host, a secret made for this run",
+                             .section = LINKS,
+                             .commands = RUN,
+                             .help = "Key file of the job, the same on every rank: made by "
+                                     "keygen, mode 0600, owned by the user." },
+    [LS_OPT_SECRET_FD] = { .name = "secret-fd",
+                           .arg = "N",
+                           .type = LS_VALUE_NUMBER,
+                           .min = 3,
+                           .max = 1 << 20,
+                           .section = LINKS,
+                           .commands = RUN,
+                           .help = "Read the key file from this open descriptor instead." },
+    [LS_OPT_ALLOW_PLAIN_ACROSS_HOSTS] = { .name = "allow-plain-across-hosts",
+                                          .type = LS_VALUE_FLAG,
+                                          .section = LINKS,
+                                          .commands = RUN,
+                                          .help = "Let --link plain run between hosts, where "
+                                                  "others may read and change what is sent." },
     [LS_OPT_CONFIG] = { .name = "config",
                         .arg = "FILE",
                         .type = LS_VALUE_TEXT,
@@ -291,6 +324,15 @@ static const struct ls_option options[LS_N_OPTS] = {
                                 .commands = RUN,
                                 .help = "Not 0: shuffle which KV blocks and slots sequences "
                                         "get. Results must not change." },
+    [LS_OPT_REKEY_FRAMES] = { .name = "rekey-frames",
+                              .arg = "N",
+                              .type = LS_VALUE_NUMBER,
+                              .min = 1,
+                              .max = 1 << 30,
+                              .standard_note = "far below what the cipher allows",
+                              .section = TESTING,
+                              .commands = RUN,
+                              .help = "Frames that a link sends under one key." },
 };
 
 static const struct ls_command commands[LS_N_CMDS] = {
@@ -318,6 +360,10 @@ static const struct ls_command commands[LS_N_CMDS] = {
     [LS_CMD_SHOW] = { "show", "OUT", 1, 1, "print a result file for reading",
                       "Prints prompt and completion of each row of a result file. The prompts "
                       "come from the request file when --input names it." },
+    [LS_CMD_KEYGEN] = { "keygen", "[FILE]", 0, 1, "make a job secret for links between hosts",
+                        "Writes a new random key file with mode 0600; a file that is there is "
+                        "never overwritten. Without FILE the key goes to standard output. Give "
+                        "it to every rank of a run with --secret-file." },
     [LS_CMD_SELFTEST] = { "selftest", "", 0, 0, "check this CPU's kernel paths",
                           "Runs the start-up vectors on every kernel path that this CPU has, "
                           "and ends with 4 when one gives other bits than it must." },
@@ -342,7 +388,8 @@ static const char *const man_exit[] = {
     "Wrong usage or configuration: unknown option, missing input, output not writable.",
     "3",
     "Refused before start: unsupported or broken checkpoint, a plan that does not fit, "
-    "more ranks than layers, a CPU path that is not there.",
+    "more ranks than layers, a CPU path that is not there, a key file that others may read, "
+    "several hosts without a secret.",
     "4",
     "Failed while running. Finished rows are in the output.",
     "75",
@@ -360,6 +407,9 @@ static const char *const man_files[] = {
 static const char *const man_examples[] = {
     "mpirun -n 2 lockstep run --model demo --input prompts.jsonl --output out.jsonl",
     "Two ranks, half the layers each.",
+    "lockstep keygen job.key; mpirun -n 4 --hostfile hosts lockstep run --secret-file job.key "
+    "...",
+    "Several hosts: links are sealed under a secret that every rank reads.",
     "lockstep show --input prompts.jsonl out.jsonl",
     "Read what came out.",
     "lockstep plan --model DIR --stages 4",
