@@ -45,11 +45,16 @@ bool rig_has(const char *fixture)
 
 void rig_open(struct rig_model *m, const char *fixture, bool f32, int context)
 {
+    char path[4096];
+    path_of(path, "families", fixture, "");
+    rig_open_folder(m, path, f32, context);
+}
+
+void rig_open_folder(struct rig_model *m, const char *path, bool f32, int context)
+{
     const struct ls_arch_wish wish = { .f32_activations = f32, .context = context };
     struct ls_err err;
-    char path[4096];
     size_t n_ignored;
-    path_of(path, "families", fixture, "");
     ls_arena_init(&m->arena);
     must(ls_arch_load(&m->arch, path, &wish, &m->arena, &err), &err);
     must(ls_checkpoint_open(&m->ckpt, path, &err), &err);

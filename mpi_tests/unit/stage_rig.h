@@ -36,6 +36,8 @@ struct rig_model {
 bool rig_has(const char *fixture);
 /* context 0: the config's own. */
 void rig_open(struct rig_model *m, const char *fixture, bool f32, int context);
+/* Another checkpoint folder. */
+void rig_open_folder(struct rig_model *m, const char *path, bool f32, int context);
 void rig_close(struct rig_model *m);
 
 /* The reference of a fixture: ids and logits of its four prompts. */
