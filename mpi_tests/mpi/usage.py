@@ -30,7 +30,9 @@ def say(good, what):
 
 
 def our_lines(result):
-    return [line for line in result.stderr.splitlines() if line.startswith("lockstep: ")]
+    """Without warnings: more ranks than cores are one, and tests start many."""
+    return [line for line in result.stderr.splitlines()
+            if line.startswith("lockstep: ") and not line.startswith("lockstep: warning: ")]
 
 
 def refused(code, part, ranks, *arguments, env=None):
@@ -210,6 +212,30 @@ def check_layouts():
         refused(3, "--cpu avx512: this CPU lacks it", 2, *job(folder, "--cpu", "avx512"))
     for variables in ({"PMI_SIZE": "4", "PMI_RANK": "0"}, {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}):
         refused(3, "started 4 processes", 0, *job(folder), env=variables)
+
+
+def check_placement():
+    """Ranks that share a core: a warning with its remedy, counted in the manifest; or refused."""
+    folder = folder_with_input()
+    core = min(os.sched_getaffinity(0))
+    command = ["mpirun", "-n", "3", "taskset", "-c", str(core), harness.binary()]
+
+    def run(*arguments):
+        return subprocess.run([*command, *map(str, job(folder, *arguments))], capture_output=True, text=True,
+                              timeout=120, env={**os.environ, **harness.MPI_ENVIRONMENT}, stdin=subprocess.DEVNULL,
+                              check=False)
+    result = harness.must(run())
+    manifest = json.loads((folder / "out.jsonl.lockstep" / "manifest.json").read_text())
+    say("3 ranks share 1 core;" in result.stderr, "no warning of shared cores: %s" % result.stderr)
+    say(manifest["placement_warnings"] >= 1 and any("3 ranks share 1 core;" in t for t in manifest["placement"]),
+        "manifest of shared cores: %s" % str(manifest)[:2000])
+    say(all(s["threads"] == 1 for s in manifest["stages"]), "threads on a shared core: %s" % manifest["stages"])
+    result = run("--strict-placement")
+    say(result.returncode == 3 and len(our_lines(result)) == 1 and "strict-placement: " in our_lines(result)[0],
+        "--strict-placement: %d, %s" % (result.returncode, result.stderr))
+    cores = len(os.sched_getaffinity(0))
+    result = harness.must(harness.run(0, *job(folder, "--threads", cores + 1)))
+    say("%d threads for %d core" % (cores + 1, cores) in result.stderr, "threads over cores: %s" % result.stderr)
 
 
 def check_broken_checkpoint():

@@ -63,6 +63,16 @@ static int prepare(struct lead *r)
     return s ? ls_app_fail(r->app, LS_EXIT_REFUSED, &err) : GO;
 }
 
+static void warn_of_placement(const struct lead *r)
+{
+    const struct ls_placement *const p = ls_session_placement(r->session);
+    for (int i = 0; i < p->n_warnings && i < LS_PLACEMENT_KEPT; i++)
+        ls_app_warn(r->app, "warning: %s", p->texts[i]);
+    if (p->n_warnings > LS_PLACEMENT_KEPT)
+        ls_app_warn(r->app, "warning: and %d more of this kind, on other hosts",
+                    p->n_warnings - LS_PLACEMENT_KEPT);
+}
+
 static int start(struct lead *r)
 {
     struct ls_err err = { .status = LS_OK };
@@ -73,6 +83,7 @@ static int start(struct lead *r)
         s = ls_job_bind(r->job, ls_session_arch(r->session), r->tokenizer, &err);
     if (s)
         return ls_app_fail(r->app, s == LS_E_USAGE ? LS_EXIT_USAGE : LS_EXIT_REFUSED, &err);
+    warn_of_placement(r);
     return GO;
 }
 

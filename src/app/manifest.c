@@ -155,6 +155,17 @@ static void put_link(struct writer *w, const struct ls_manifest *m)
     put(w, w->root, "one_host", json_boolean(t->one_host));
 }
 
+/* How many, and the first ones. */
+static void put_placement(struct writer *w, const struct ls_manifest *m)
+{
+    const struct ls_placement *const p = ls_session_placement(m->session);
+    json_t *const texts = json_array();
+    for (int i = 0; i < p->n_warnings && i < LS_PLACEMENT_KEPT; i++)
+        w->failed |= json_array_append_new(texts, json_string(p->texts[i])) != 0;
+    put(w, w->root, "placement_warnings", json_integer(p->n_warnings));
+    put(w, w->root, "placement", texts);
+}
+
 static void put_job(struct writer *w, const struct ls_manifest *m)
 {
     const struct ls_job_counts *const c = m->counts;
@@ -182,8 +193,10 @@ static void fill(struct writer *w, const struct ls_manifest *m)
     put(w, w->root, "backend", json_string(m->backend));
     put_link(w, m);
     put(w, w->root, "packing", json_string("none"));
-    if (m->session)
+    if (m->session) {
+        put_placement(w, m);
         put_stages(w, m);
+    }
     put_job(w, m);
     put_seconds(w, times, "start_s", m->start_us, m->ready_us);
     put_seconds(w, times, "run_s", m->ready_us, m->end_us);

@@ -197,6 +197,13 @@ static const struct ls_option options[LS_N_OPTS] = {
                              .commands = RUN,
                              .help = "Digest every weight at start, so that ranks whose "
                                      "checkpoints differ in any byte are found." },
+    [LS_OPT_STRICT_PLACEMENT] = { .name = "strict-placement",
+                                  .type = LS_VALUE_FLAG,
+                                  .section = LAYOUT,
+                                  .commands = RUN,
+                                  .help = "Refuse what else is a warning: ranks that share "
+                                          "cores or are bound to one, more threads than "
+                                          "cores." },
     [LS_OPT_SEED] = { .name = "seed",
                       .arg = "N",
                       .type = LS_VALUE_NUMBER,

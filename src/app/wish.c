@@ -43,6 +43,7 @@ ls_status ls_wish_of(struct ls_run_wish *wish, const struct ls_options *o, struc
         .kv_bytes = ls_options_number(o, LS_OPT_KV_MEMORY),
         .f32_activations = ls_options_number(o, LS_OPT_DTYPE) == 1,
         .check_bytes = ls_options_flag(o, LS_OPT_CHECK_BYTES),
+        .strict_placement = ls_options_flag(o, LS_OPT_STRICT_PLACEMENT),
         .digests = ls_options_number(o, LS_OPT_DIGEST) != LS_DIGEST_NONE,
         .placement_seed = ls_options_number(o, LS_OPT_PLACEMENT_SEED),
     };

@@ -3,31 +3,22 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "comm/backend.h"
+#include "comm/launcher.h"
 
 #include <immintrin.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
 int ls_comm_launcher_ranks(void)
 {
-    static const char *const names[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                                         "SLURM_STEP_NUM_TASKS" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *text = getenv(names[i]);
-        if (!text || !*text)
-            continue;
-        char *end;
-        long n = strtol(text, &end, 10);
-        if (!*end && n > 0 && n <= INT_MAX)
-            return (int)n;
-    }
-    return 0;
+    struct ls_launch launch;
+    ls_launch_look(&launch);
+    return launch.n_ranks;
 }
 
 ls_status ls_comm_create(struct ls_comm **out, enum ls_comm_backend backend, struct ls_err *err)

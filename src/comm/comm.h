@@ -31,12 +31,13 @@ enum {
     LS_COMM_GRACE_US = 2000000,
 };
 
-/* How many ranks the launcher says there are (Open MPI, PMI, Slurm step); 0 when there is no
- * launcher. Local, needs no comm. */
+/* How many ranks the launcher says there are (see launcher.h); 0 when there is no launcher, or
+ * it does not say. Local, needs no comm. */
 int ls_comm_launcher_ranks(void);
 
-/* Collective for MPI: calls MPI_Init_thread when nobody has. A process that MPI believes to be
- * alone although the launcher started several is LS_E_REFUSED. Makes the calling thread's
+/* Collective for MPI: calls MPI_Init_thread when nobody has, after what launcher.h refuses and
+ * settles. A process that MPI believes to be alone although the launcher started several is
+ * LS_E_REFUSED. Makes the calling thread's
  * timers precise (its timer slack), for ls_comm_idle. */
 ls_status ls_comm_create(struct ls_comm **out, enum ls_comm_backend backend,
                          struct ls_err *err);

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "comm/backend.h"
+#include "comm/launcher.h"
 
 #include <mpi.h>
 #include <stdio.h>
@@ -155,7 +156,7 @@ const struct ls_backend ls_backend_mpi = { .open = mpi_open,
                                            .release = mpi_release,
                                            .close = mpi_close };
 
-static ls_status init_mpi(bool *own, struct ls_err *err)
+static ls_status init_mpi(const struct ls_launch *launch, bool *own, struct ls_err *err)
 {
     int initialized = 0, finalized = 0, provided = MPI_THREAD_SINGLE;
     MPI_Finalized(&finalized);
@@ -163,6 +164,12 @@ static ls_status init_mpi(bool *own, struct ls_err *err)
         return ls_fail(err, LS_E_INTERNAL, "MPI has already been finalised in this process");
     MPI_Initialized(&initialized);
     *own = !initialized;
+    if (!initialized) {
+        ls_status s = ls_launch_check(launch, err);
+        if (s)
+            return s;
+        ls_launch_settle(launch);
+    }
     int rc = initialized ? MPI_Query_thread(&provided)
                          : MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     if (rc != MPI_SUCCESS)
@@ -198,7 +205,8 @@ static int find_one_host(struct ls_comm *comm, MPI_Comm world)
     return rc;
 }
 
-static ls_status join_world(struct ls_comm *comm, struct ls_mpi *mpi, struct ls_err *err)
+static ls_status join_world(struct ls_comm *comm, struct ls_mpi *mpi, int launched,
+                            struct ls_err *err)
 {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int rc = MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm);
@@ -213,7 +221,6 @@ static ls_status join_world(struct ls_comm *comm, struct ls_mpi *mpi, struct ls_
     if (rc != MPI_SUCCESS)
         return ls_fail(err, LS_E_LINK, "setting up the communicator failed with MPI code %d",
                        rc);
-    int launched = ls_comm_launcher_ranks();
     if (comm->size == 1 && launched > 1)
         return ls_fail(err, LS_E_REFUSED,
                        "the launcher started %d processes but MPI sees one rank in each; use "
@@ -229,10 +236,13 @@ ls_status ls_mpi_start(struct ls_comm *comm, struct ls_err *err)
     if (s)
         return s;
     struct ls_mpi *mpi = memory;
+    /* before MPI_Init, which may set some of the launchers' variables itself */
+    struct ls_launch launch;
+    ls_launch_look(&launch);
     mpi->comm = MPI_COMM_NULL;
-    s = init_mpi(&mpi->own, err);
+    s = init_mpi(&launch, &mpi->own, err);
     if (!s)
-        s = join_world(comm, mpi, err);
+        s = join_world(comm, mpi, launch.n_ranks, err);
     if (!s) {
         comm->mpi = mpi;
         return LS_OK;

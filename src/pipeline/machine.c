@@ -1,11 +1,14 @@
 #include "pipeline/machine.h"
 
+#include "base/size.h"
+
 #include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The number behind `key` at a line's beginning ("" is the first line), in units as written. */
 static bool read_value(const char *path, const char *key, uint64_t *value)
@@ -105,6 +108,27 @@ static void look_memory1(const char *dir, uint64_t *least)
     take_memory(limit, used, cache, least);
 }
 
+/* A number among a Slurm job's variables; 0: there is none. */
+static uint64_t slurm_value(const char *name)
+{
+    const char *text = getenv(name);
+    if (!text || *text < '0' || *text > '9')
+        return 0;
+    char *end;
+    uint64_t value = strtoull(text, &end, 10);
+    return *end ? 0 : value;
+}
+
+/* Slurm counts in MiB, and 0 stands for all of the node. */
+static uint64_t slurm_memory(void)
+{
+    uint64_t mib = slurm_value("SLURM_MEM_PER_NODE");
+    if (!mib)
+        mib = ls_min_u64(slurm_value("SLURM_MEM_PER_CPU"), UINT32_MAX) *
+              ls_min_u64(slurm_value("SLURM_CPUS_ON_NODE"), UINT16_MAX);
+    return mib && mib <= UINT64_MAX >> 20 ? mib << 20 : UINT64_MAX;
+}
+
 uint64_t ls_machine_memory(void)
 {
     uint64_t least = UINT64_MAX, kib;
@@ -112,6 +136,7 @@ uint64_t ls_machine_memory(void)
         least = kib * 1024;
     each_group("/sys/fs/cgroup", "", look_memory2, &least);
     each_group("/sys/fs/cgroup/memory", "memory", look_memory1, &least);
+    least = ls_min_u64(least, slurm_memory());
     if (least == UINT64_MAX)
         return 0;
     return least ? least : 1;
@@ -152,6 +177,55 @@ int ls_machine_cpu_quota(void)
     uint64_t least = INT_MAX;
     each_group("/sys/fs/cgroup", "", look_quota2, &least);
     each_group("/sys/fs/cgroup/cpu", "cpu", look_quota1, &least);
+    uint64_t given = slurm_value("SLURM_CPUS_ON_NODE");
+    if (given)
+        least = ls_min_u64(least, given);
+    return least == INT_MAX ? 0 : (int)least;
+}
+
+/* Members of a list like "0-3,8"; a list that cannot be read counts as none. */
+static int list_members(const char *list)
+{
+    long n = 0;
+    while (*list) {
+        char *end;
+        long first = strtol(list, &end, 10), last = first;
+        if (end == list)
+            break;
+        if (*end == '-')
+            last = strtol(end + 1, &end, 10);
+        if (first < 0 || last < first || last > INT_MAX - 1 || n > INT_MAX / 2)
+            return 0;
+        n += last - first + 1;
+        list = *end == ',' ? end + 1 : end + strlen(end);
+    }
+    return n > INT_MAX / 2 ? 0 : (int)n;
+}
+
+static void look_cpuset(const char *dir, uint64_t *least)
+{
+    static const char *const files[] = { "cpuset.cpus.effective", "cpuset.effective_cpus" };
+    char path[2 * PATH_MAX], line[4096];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, files[i]);
+        FILE *f = fopen(path, "r");
+        int n = f && fgets(line, sizeof line, f) ? list_members(line) : 0;
+        if (f)
+            fclose(f);
+        if (n > 0)
+            *least = ls_min_u64(*least, (uint64_t)n);
+    }
+}
+
+int ls_machine_host_cpus(void)
+{
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t least = online > 0 ? (uint64_t)online : INT_MAX;
+    each_group("/sys/fs/cgroup", "", look_cpuset, &least);
+    each_group("/sys/fs/cgroup/cpuset", "cpuset", look_cpuset, &least);
+    uint64_t quota = (uint64_t)ls_machine_cpu_quota();
+    if (quota)
+        least = ls_min_u64(least, quota);
     return least == INT_MAX ? 0 : (int)least;
 }
 

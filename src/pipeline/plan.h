@@ -32,12 +32,13 @@ struct ls_run_wish {
     uint64_t kv_bytes; /* --kv-memory, per rank */
     int32_t cpu_path;  /* enum ls_cpu_path; the fastest to try */
     uint8_t f32_activations;
-    uint8_t check_bytes;     /* digest every weight at start */
-    uint8_t digests;         /* any digest is wanted */
-    uint64_t placement_seed; /* nonzero shuffles KV blocks and slots: for the tests that
-                                show that bits do not depend on it */
-    int32_t silence_s;       /* seconds without a sign of life before a rank is given up;
-                                0: 120 */
+    uint8_t check_bytes;      /* digest every weight at start */
+    uint8_t digests;          /* any digest is wanted */
+    uint8_t strict_placement; /* what placement.h warns of is refused */
+    uint64_t placement_seed;  /* nonzero shuffles KV blocks and slots: for the tests that
+                                 show that bits do not depend on it */
+    int32_t silence_s;        /* seconds without a sign of life before a rank is given up;
+                                 0: 120 */
 };
 
 /* What one rank says of itself before the plan. */

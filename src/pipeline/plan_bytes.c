@@ -30,7 +30,8 @@ size_t ls_wish_encode(const struct ls_run_wish *wish, unsigned char out[LS_WISH_
         ls_put_i32(&w, *numbers[i]);
     ls_put_u64(&w, copy.kv_bytes);
     ls_put_u64(&w, copy.placement_seed);
-    const unsigned char flags[4] = { copy.f32_activations, copy.check_bytes, copy.digests };
+    const unsigned char flags[4] = { copy.f32_activations, copy.check_bytes, copy.digests,
+                                     copy.strict_placement };
     ls_put_bytes(&w, flags, sizeof flags);
     return LS_WISH_BYTES - w.left;
 }
@@ -53,10 +54,11 @@ ls_status ls_wish_decode(struct ls_run_wish *wish, const unsigned char *bytes, s
     got.f32_activations = flags[0];
     got.check_bytes = flags[1];
     got.digests = flags[2];
+    got.strict_placement = flags[3];
     bool good = ls_reader_done(&r) && got.cpu_path >= 0 && got.cpu_path < LS_N_CPU_PATHS;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         good = good && flags[i] <= 1;
-    if (!good || flags[3] != 0)
+    if (!good)
         return ls_fail(err, LS_E_SHAPE,
                        "the configuration from rank 0 cannot be read (%zu bytes)", n);
     *wish = got;

@@ -35,6 +35,7 @@ void ls_view_look(struct ls_rank_view *view, const char *host, const struct ls_c
     snprintf(r->host, sizeof r->host, "%.*s", LS_MAX_HOST - 1, host);
     r->cores = ls_machine_cpus(view->cpus);
     view->cpu_quota = ls_machine_cpu_quota();
+    view->host_cpus = ls_machine_host_cpus();
     r->memory_bytes = ls_machine_memory();
     ls_checkpoint_digest(ckpt, check_bytes, r->checkpoint_digest);
     program_digest(r->program_digest);
@@ -49,6 +50,7 @@ size_t ls_view_encode(const struct ls_rank_view *view, unsigned char out[LS_VIEW
     ls_put_text(&w, report->host);
     ls_put_i32(&w, report->cores);
     ls_put_i32(&w, view->cpu_quota);
+    ls_put_i32(&w, view->host_cpus);
     ls_put_u64(&w, report->memory_bytes);
     for (int i = 0; i < LS_CPU_WORDS; i++)
         ls_put_u64(&w, view->cpus[i]);
@@ -67,12 +69,14 @@ ls_status ls_view_decode(struct ls_rank_view *view, const unsigned char *bytes, 
     ls_get_text(&r, report->host, sizeof report->host);
     report->cores = ls_get_i32(&r);
     view->cpu_quota = ls_get_i32(&r);
+    view->host_cpus = ls_get_i32(&r);
     report->memory_bytes = ls_get_u64(&r);
     for (int i = 0; i < LS_CPU_WORDS; i++)
         view->cpus[i] = ls_get_u64(&r);
     ls_get_bytes(&r, report->checkpoint_digest, DIGEST);
     ls_get_bytes(&r, report->program_digest, DIGEST);
-    if (!ls_reader_done(&r) || status >= LS_N_STATUS || view->cpu_quota < 0)
+    if (!ls_reader_done(&r) || status >= LS_N_STATUS || view->cpu_quota < 0 ||
+        view->host_cpus < 0)
         return ls_fail(err, LS_E_SHAPE, "a vote that cannot be read (%zu bytes)", n);
     view->status = (ls_status)status;
     return LS_OK;

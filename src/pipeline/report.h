@@ -15,7 +15,8 @@ struct ls_rank_view {
     char text[LS_ERR_TEXT];
     struct ls_rank_report report; /* of the whole host until ls_views_share */
     uint64_t cpus[LS_CPU_WORDS];
-    int32_t cpu_quota; /* of the control group; 0: none */
+    int32_t cpu_quota; /* of the job on this host; 0: none */
+    int32_t host_cpus; /* that the job could use there if nothing were bound; 0: unknown */
     int voted;         /* on rank 0: 1 + the last phase that this rank has voted on */
 };
 

@@ -181,6 +181,11 @@ const struct ls_plan *ls_session_plan(const struct ls_session *s)
     return &s->plan;
 }
 
+const struct ls_placement *ls_session_placement(const struct ls_session *s)
+{
+    return &s->placement;
+}
+
 const struct ls_arch *ls_session_arch(const struct ls_session *s)
 {
     return &s->arch;

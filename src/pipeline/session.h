@@ -9,6 +9,7 @@
 #include "comm/comm.h"
 #include "pipeline/client.h"
 #include "pipeline/keyring.h"
+#include "pipeline/placement.h"
 #include "pipeline/plan.h"
 #include "stage/stage.h"
 
@@ -34,6 +35,7 @@ ls_status ls_session_run(struct ls_session *session, const struct ls_client *cli
                          struct ls_err *err);
 
 const struct ls_plan *ls_session_plan(const struct ls_session *session);
+const struct ls_placement *ls_session_placement(const struct ls_session *session); /* rank 0 */
 const struct ls_arch *ls_session_arch(const struct ls_session *session);
 const struct ls_link_terms *ls_session_terms(const struct ls_session *session);
 const struct ls_checkpoint *ls_session_checkpoint(const struct ls_session *session);

@@ -7,6 +7,7 @@
 
 #include "pipeline/channel.h"
 #include "pipeline/control.h"
+#include "pipeline/placement.h"
 #include "pipeline/session.h"
 
 struct ls_session {
@@ -21,6 +22,7 @@ struct ls_session {
     const struct ls_kernels *kernels;
     int kernels_failed;
     struct ls_plan plan;
+    struct ls_placement placement; /* rank 0 */
     struct ls_stage *stage;
     bool (*progress)(void *arg); /* called by the stage between layers, while a run goes on */
     void *progress_arg;

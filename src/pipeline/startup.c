@@ -233,6 +233,19 @@ static ls_status gather(struct ls_session *s, enum ls_plan_phase phase, uint64_t
     return LS_OK;
 }
 
+static ls_status judge_placement(struct ls_session *s, const struct ls_rank_view *views,
+                                 struct ls_err *err)
+{
+    ls_placement_judge(&s->placement, views, &s->plan, s->n_ranks);
+    if (!s->wish.strict_placement || s->placement.n_warnings == 0)
+        return LS_OK;
+    int more = s->placement.n_warnings - 1;
+    char others[32] = "";
+    if (more > 0)
+        snprintf(others, sizeof others, " (and %d more)", more);
+    return ls_fail(err, LS_E_REFUSED, "strict-placement: %s%s", s->placement.texts[0], others);
+}
+
 static ls_status form_plan(struct ls_session *s, struct ls_rank_view *views, struct ls_err *err)
 {
     void *memory = NULL;
@@ -246,6 +259,8 @@ static ls_status form_plan(struct ls_session *s, struct ls_rank_view *views, str
     ls_views_share(views, s->n_ranks, reports);
     st = ls_plan_form(&s->plan, &s->arch, s->ckpt, &s->wish, reports, s->n_ranks, err);
     ls_free(memory);
+    if (!st)
+        st = judge_placement(s, views, err);
     if (!st)
         memcpy(s->plan.run_id, ls_keyring_terms(s->keyring)->run_id, LS_RUN_ID);
     return st;
