@@ -42,7 +42,9 @@ static void check_request(const struct ls_request *r)
         must(r->stop_ids[i] >= 0 && r->stop_ids[i] < VOCAB);
     for (uint32_t p = 0; p < r->n_prompts; p++) {
         must(r->prompts[p].n >= 1 && r->prompts[p].n + (uint32_t)r->max_tokens <= CONTEXT + 1);
-        for (uint32_t i = 0; i < r->prompts[p].n; i++)
+        must(r->prompts[p].n_scored <= r->prompts[p].n);
+        const uint32_t n_held = r->prompts[p].n + (r->prompts[p].n_scored > 0);
+        for (uint32_t i = 0; i < n_held; i++)
             must(r->prompts[p].tokens[i] >= 0 && r->prompts[p].tokens[i] < VOCAB);
     }
     check_sampling(&r->sampling);
@@ -60,12 +62,25 @@ static void check_refusal(const struct ls_request *r, const struct ls_err *err)
     ls_out_finish(&row);
 }
 
+/* A chat that was let through is whole JSON with messages in it. */
+static ls_status render(void *arg, const char *request, size_t n, struct ls_bytes *text,
+                        struct ls_err *err)
+{
+    (void)arg;
+    json_t *asked = json_loadb(request, n, JSON_ALLOW_NUL, NULL);
+    must(json_array_size(json_object_get(asked, "messages")) > 0);
+    must(json_is_object(json_object_get(asked, "variables")));
+    json_decref(asked);
+    return ls_bytes_append(text, "x", 1, err);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct ls_request_defaults defaults = { 0 };
-    const struct ls_request_rules rules = { .defaults = &defaults,
-                                            .vocab = VOCAB,
-                                            .context = CONTEXT };
+    const struct ls_chat chat = { .render = render };
+    const struct ls_request_rules rules = {
+        .defaults = &defaults, .chat = &chat, .vocab = VOCAB, .context = CONTEXT
+    };
     const bool text = size && data[0] == 't';
     const struct ls_line line = { .data = (const char *)data + text,
                                   .n = size - text,

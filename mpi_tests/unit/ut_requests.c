@@ -111,7 +111,7 @@ static void every_field(void **state)
                         "\"stop_token_ids\":[1,263],\"presence_penalty\":-2,"
                         "\"frequency_penalty\":2,\"repetition_penalty\":0.5,"
                         "\"logit_bias\":{\"0\":-100,\"263\":1.5},\"user\":\"u\","
-                        "\"metadata\":{\"k\":[1]},\"stream\":false,\"suffix\":null,"
+                        "\"metadata\":{\"k\":[1]},\"stream\":true,\"suffix\":null,"
                         "\"tools\":null"));
     const struct ls_request *q = &r.req;
     assert_string_equal(q->model, "m");
@@ -262,7 +262,6 @@ static const char *const bad_fields[] = { "\"max_tokens\":-1",
                                           "\"logit_bias\":{\"1\":\"5\"}",
                                           "\"logit_bias\":{\"1\":null}",
                                           "\"model\":5",
-                                          "\"stream\":true",
                                           "\"stream\":1",
                                           "\"n\":2,\"best_of\":3",
                                           "\"best_of\":2" };
@@ -372,7 +371,7 @@ static void broken_envelopes(void **state)
             "unknown_url", "/v1/embeddings");
     refused("{\"custom_id\":\"a\",\"method\":\"POST\",\"url\":\"/v1/chat/completions\","
             "\"body\":{\"messages\":[]}}",
-            "unsupported_url", "not supported yet");
+            "invalid_messages", "a list that is not empty");
     refused(FRONT "}", "invalid_body", "missing");
     refused(FRONT ",\"body\":[]}", "invalid_body", "a list");
     refused(FRONT ",\"body\":\"x\"}", "invalid_body", "x");

@@ -32,6 +32,11 @@ ls_status ls_app_read_config(struct ls_app *app, struct ls_err *err)
     return path ? ls_options_read_file(&app->options, path, err) : LS_OK;
 }
 
+static bool is_run(const struct ls_options *o)
+{
+    return o->command == LS_CMD_RUN || o->command == LS_CMD_SCORE;
+}
+
 ls_status ls_app_configure(struct ls_app *app, bool *done, struct ls_err *err)
 {
     struct ls_options *const o = &app->options;
@@ -39,7 +44,7 @@ ls_status ls_app_configure(struct ls_app *app, bool *done, struct ls_err *err)
     *done = !s && ls_options_flag(o, LS_OPT_PRINT_CONFIG);
     if (*done)
         ls_options_print(o, stdout);
-    if (!s && o->command == LS_CMD_RUN && ls_options_flag(o, LS_OPT_DRY_RUN))
+    if (!s && is_run(o) && ls_options_flag(o, LS_OPT_DRY_RUN))
         o->command = LS_CMD_PLAN; /* which needs neither input nor output */
     return s || *done ? s : ls_options_check(o, err);
 }

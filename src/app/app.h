@@ -2,7 +2,8 @@
  *
  * Layer: app, the top. Only here is anything printed for the user, and only by rank 0; only
  * here does a status become an exit code. A command gets its words already parsed; every rank
- * that the launcher started comes here, but only `run` does anything on ranks above 0. */
+ * that the launcher started comes here, but only `run` and `score`, which are one, do anything
+ * on ranks above 0. */
 #ifndef LS_APP_APP_H
 #define LS_APP_APP_H
 
@@ -42,7 +43,8 @@ ls_status ls_app_read_config(struct ls_app *app, struct ls_err *err);
 /* Rank 0: that, and prints --print-config. *done: there is nothing more to do. */
 ls_status ls_app_configure(struct ls_app *app, bool *done, struct ls_err *err);
 
-int ls_cmd_run(struct ls_app *app);
+int ls_cmd_run(struct ls_app *app); /* and score */
+int ls_cmd_render(struct ls_app *app);
 int ls_cmd_plan(struct ls_app *app);
 int ls_cmd_inspect(struct ls_app *app);
 int ls_cmd_compare(struct ls_app *app);

@@ -1,5 +1,6 @@
 /* run: the main job, on all ranks. */
 #include "app/app.h"
+#include "app/chat_process.h"
 #include "app/link_wish.h"
 #include "app/manifest.h"
 #include "app/model_folder.h"
@@ -16,6 +17,7 @@ enum { GO = -1 }; /* no exit code yet */
 struct lead {
     struct ls_app *app;
     struct ls_comm *comm;
+    struct ls_chat_process *chat;
     struct ls_run_wish wish;
     struct ls_link_wish link;
     struct ls_secret *secret; /* NULL: none was given; wiped as soon as the links have keys */
@@ -55,6 +57,10 @@ static int prepare(struct lead *r)
         return fail_before_start(r, s, &err);
     ls_model_name(r->model_name, sizeof r->model_name, ls_options_text(o, LS_OPT_MODEL));
     ls_job_config_of(&config, o, r->model_name);
+    s = ls_chat_set_of(r->chat, r->wish.model, o, &err);
+    if (s)
+        return fail_before_start(r, s, &err);
+    config.chat = &r->chat->chat;
     s = ls_job_create(&r->job, &config, &err);
     if (s)
         return fail_before_start(r, s, &err);
@@ -161,7 +167,7 @@ static int compute(struct lead *r)
     return conclude(r, end_code(s, &r->counts), s ? err.text : NULL);
 }
 
-static int lead(struct ls_app *app, struct ls_comm *comm)
+static int lead(struct ls_app *app, struct ls_comm *comm, struct ls_chat_process *chat)
 {
     void *memory = NULL;
     struct ls_err err;
@@ -172,6 +178,7 @@ static int lead(struct ls_app *app, struct ls_comm *comm)
     struct lead *const r = memory;
     r->app = app;
     r->comm = comm;
+    r->chat = chat;
     r->start_us = ls_now_us();
     int code = prepare(r);
     if (code != GO)
@@ -231,13 +238,20 @@ int ls_cmd_run(struct ls_app *app)
 {
     struct ls_err err;
     struct ls_comm *comm = NULL;
+    struct ls_chat_process chat = { 0 };
     if (asks_for_a_look(&app->options))
         return look(app);
-    if (ls_comm_create(&comm, app->mpi ? LS_COMM_MPI : LS_COMM_SELF, &err))
-        return ls_app_fail(app, LS_EXIT_REFUSED, &err);
-    app->rank = ls_comm_rank(comm);
-    ls_stop_catch(app->rank == 0);
-    const int code = app->rank == 0 ? lead(app, comm) : follow(app, comm);
+    if (app->rank == 0)
+        ls_chat_fork(&chat);
+    int code = LS_EXIT_REFUSED;
+    if (ls_comm_create(&comm, app->mpi ? LS_COMM_MPI : LS_COMM_SELF, &err)) {
+        code = ls_app_fail(app, LS_EXIT_REFUSED, &err);
+    } else {
+        app->rank = ls_comm_rank(comm);
+        ls_stop_catch(app->rank == 0);
+        code = app->rank == 0 ? lead(app, comm, &chat) : follow(app, comm);
+    }
+    ls_chat_end(&chat);
     ls_comm_destroy(comm);
     return code;
 }

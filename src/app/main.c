@@ -9,7 +9,8 @@
 #include <string.h>
 
 static int (*const commands[LS_N_CMDS])(struct ls_app *app) = {
-    [LS_CMD_RUN] = ls_cmd_run,           [LS_CMD_PLAN] = ls_cmd_plan,
+    [LS_CMD_RUN] = ls_cmd_run,           [LS_CMD_SCORE] = ls_cmd_run,
+    [LS_CMD_RENDER] = ls_cmd_render,     [LS_CMD_PLAN] = ls_cmd_plan,
     [LS_CMD_INSPECT] = ls_cmd_inspect,   [LS_CMD_COMPARE] = ls_cmd_compare,
     [LS_CMD_SHOW] = ls_cmd_show,         [LS_CMD_KEYGEN] = ls_cmd_keygen,
     [LS_CMD_SELFTEST] = ls_cmd_selftest, [LS_CMD_VERSION] = ls_cmd_version,
@@ -55,7 +56,7 @@ static int run_command(struct ls_app *app, int argc, char **argv)
     int code;
     if (ls_options_parse(&app->options, argc - 1, argv + 1, &err))
         code = ls_app_fail(app, LS_EXIT_USAGE, &err);
-    else if (command == LS_CMD_RUN || app->rank == 0)
+    else if (commands[command] == ls_cmd_run || app->rank == 0)
         code = commands[command](app);
     else
         code = LS_EXIT_GOOD;

@@ -4,6 +4,9 @@
 #include "pipeline/plan.h"
 
 #define RUN      (1u << LS_CMD_RUN)
+#define SCORE    (1u << LS_CMD_SCORE)
+#define RENDER   (1u << LS_CMD_RENDER)
+#define RUNS     (RUN | SCORE)
 #define PLAN     (1u << LS_CMD_PLAN)
 #define INSPECT  (1u << LS_CMD_INSPECT)
 #define COMPARE  (1u << LS_CMD_COMPARE)
@@ -11,11 +14,21 @@
 #define KEYGEN   (1u << LS_CMD_KEYGEN)
 #define SELFTEST (1u << LS_CMD_SELFTEST)
 #define VERSION  (1u << LS_CMD_VERSION)
-#define ALL      (RUN | PLAN | INSPECT | COMPARE | SHOW | KEYGEN | SELFTEST | VERSION)
+#define ALL      (RUNS | RENDER | PLAN | INSPECT | COMPARE | SHOW | KEYGEN | SELFTEST | VERSION)
 
 enum { MAX_INT = 0x7fffffff };
 
-enum section { MODEL, RESULTS, LAYOUT, LINKS, REQUESTS, SETTINGS, TESTING, N_SECTIONS };
+enum section {
+    MODEL,
+    RESULTS,
+    LAYOUT,
+    LINKS,
+    REQUESTS,
+    SCORING,
+    SETTINGS,
+    TESTING,
+    N_SECTIONS
+};
 
 static const char *const sections[N_SECTIONS] = {
     [MODEL] = "Model and requests",
@@ -23,6 +36,7 @@ static const char *const sections[N_SECTIONS] = {
     [LAYOUT] = "Layout and memory (none of these changes a bit of a result)",
     [LINKS] = "Links between ranks (none of these changes a bit of a result)",
     [REQUESTS] = "What a request gets when it does not say",
+    [SCORING] = "Texts that are scored",
     [SETTINGS] = "Configuration",
     [TESTING] = "Testing",
 };
@@ -33,24 +47,25 @@ static const struct ls_option options[LS_N_OPTS] = {
                        .arg = "DIR",
                        .type = LS_VALUE_TEXT,
                        .section = MODEL,
-                       .commands = RUN | PLAN | INSPECT,
-                       .required_by = RUN | PLAN,
+                       .commands = RUNS | RENDER | PLAN | INSPECT,
+                       .required_by = RUNS | RENDER | PLAN,
                        .help = "Hugging Face checkpoint folder, or the word demo for the model "
                                "that lockstep carries." },
     [LS_OPT_INPUT] = { .name = "input",
                        .arg = "FILE",
                        .type = LS_VALUE_TEXT,
                        .section = MODEL,
-                       .commands = RUN | SHOW,
-                       .required_by = RUN,
+                       .commands = RUNS | RENDER | SHOW,
+                       .required_by = RUNS | RENDER,
                        .help = "Requests, one a line: OpenAI batch lines, {\"prompt\": ...}, "
-                               "{\"tokens\": [...]}, or plain text. - is standard input." },
+                               "{\"tokens\": [...]}, {\"messages\": [...]}, lines of "
+                               "lm-evaluation-harness, or plain text. - is standard input." },
     [LS_OPT_OUTPUT] = { .name = "output",
                         .arg = "FILE",
                         .type = LS_VALUE_TEXT,
                         .section = RESULTS,
-                        .commands = RUN,
-                        .required_by = RUN,
+                        .commands = RUNS | RENDER,
+                        .required_by = RUNS | RENDER,
                         .help = "Result rows, one for each request line, in input order. The "
                                 "folder FILE.lockstep beside it holds manifest.json." },
     [LS_OPT_DIGEST] = { .name = "digest",
@@ -58,21 +73,21 @@ static const struct ls_option options[LS_N_OPTS] = {
                         .type = LS_VALUE_CHOICE,
                         .standard = "generated",
                         .section = RESULTS,
-                        .commands = RUN | PLAN,
+                        .commands = RUNS | PLAN,
                         .help = "Which logits rows enter a row's digest: those of generated "
                                 "tokens, those of every position, or none." },
     [LS_OPT_LOGITS] = { .name = "logits",
                         .arg = "DIR",
                         .type = LS_VALUE_TEXT,
                         .section = RESULTS,
-                        .commands = RUN,
+                        .commands = RUNS,
                         .help = "Write full float32 logits to this folder, with index.json." },
     [LS_OPT_LOGITS_ROWS] = { .name = "logits-rows",
                              .arg = "all|prompt|generated|last",
                              .type = LS_VALUE_CHOICE,
                              .standard = "all",
                              .section = RESULTS,
-                             .commands = RUN,
+                             .commands = RUNS,
                              .help =
                                  "Which positions --logits writes: all, those of the prompt, "
                                  "those that generate a token, or the last one." },
@@ -81,14 +96,14 @@ static const struct ls_option options[LS_N_OPTS] = {
                                .type = LS_VALUE_CHOICE,
                                .standard = "safetensors",
                                .section = RESULTS,
-                               .commands = RUN,
+                               .commands = RUNS,
                                .help = "File format of --logits." },
     [LS_OPT_PROGRESS] = { .name = "progress",
                           .arg = "auto|bar|plain|none",
                           .type = LS_VALUE_CHOICE,
                           .standard = "auto",
                           .section = RESULTS,
-                          .commands = RUN,
+                          .commands = RUNS,
                           .help = "How progress is shown on standard error; auto is a bar on a "
                                   "terminal and plain lines elsewhere." },
     [LS_OPT_STAGES] = { .name = "stages",
@@ -98,7 +113,7 @@ static const struct ls_option options[LS_N_OPTS] = {
                         .max = 1024,
                         .standard_note = "the number of ranks",
                         .section = LAYOUT,
-                        .commands = RUN | PLAN,
+                        .commands = RUNS | PLAN,
                         .help =
                             "Pipeline stages. For run this must be the number of ranks; plan "
                             "answers for any number." },
@@ -107,14 +122,14 @@ static const struct ls_option options[LS_N_OPTS] = {
                         .type = LS_VALUE_TEXT,
                         .standard_note = "an even load",
                         .section = LAYOUT,
-                        .commands = RUN | PLAN,
+                        .commands = RUNS | PLAN,
                         .help = "Layers of each stage by hand, as in 0-3,4-7." },
     [LS_OPT_DTYPE] = { .name = "dtype",
                        .arg = "auto|f32",
                        .type = LS_VALUE_CHOICE,
                        .standard = "auto",
                        .section = MODEL,
-                       .commands = RUN | PLAN | INSPECT,
+                       .commands = RUNS | PLAN | INSPECT,
                        .help =
                            "Format of activations and KV cache: the checkpoint's own, or "
                            "float32 over the same weights. Part of the result's identity." },
@@ -125,7 +140,7 @@ static const struct ls_option options[LS_N_OPTS] = {
                          .max = LS_MAX_CONTEXT,
                          .standard_note = "the model's own",
                          .section = MODEL,
-                         .commands = RUN | PLAN | INSPECT,
+                         .commands = RUNS | PLAN | INSPECT,
                          .help =
                              "Declared context: prompt and continuation together may be "
                              "this long. Rope kinds that depend on a length take this one." },
@@ -136,14 +151,14 @@ static const struct ls_option options[LS_N_OPTS] = {
                          .max = 1024,
                          .standard_note = "this rank's share of the cores",
                          .section = LAYOUT,
-                         .commands = RUN | PLAN,
+                         .commands = RUNS | PLAN,
                          .help = "Computing threads of each rank." },
     [LS_OPT_CPU] = { .name = "cpu",
                      .arg = "ref|avx2|avx512",
                      .type = LS_VALUE_CHOICE,
                      .standard_note = "the fastest whose self-test passes",
                      .section = LAYOUT,
-                     .commands = RUN | PLAN | SELFTEST,
+                     .commands = RUNS | PLAN | SELFTEST,
                      .help = "Fastest kernel path to use; refused where the CPU lacks it." },
     [LS_OPT_BUDGET] = { .name = "budget",
                         .arg = "TOKENS",
@@ -152,7 +167,7 @@ static const struct ls_option options[LS_N_OPTS] = {
                         .max = 1 << 20,
                         .standard_note = "512",
                         .section = LAYOUT,
-                        .commands = RUN | PLAN,
+                        .commands = RUNS | PLAN,
                         .help = "Tokens of one step, at most." },
     [LS_OPT_CHUNK] = { .name = "chunk",
                        .arg = "TOKENS",
@@ -161,7 +176,7 @@ static const struct ls_option options[LS_N_OPTS] = {
                        .max = 1 << 20,
                        .standard_note = "half the budget",
                        .section = LAYOUT,
-                       .commands = RUN | PLAN,
+                       .commands = RUNS | PLAN,
                        .help = "Tokens of one prompt in one step, at most." },
     [LS_OPT_WINDOW] = { .name = "window",
                         .arg = "STEPS",
@@ -170,7 +185,7 @@ static const struct ls_option options[LS_N_OPTS] = {
                         .max = 64,
                         .standard_note = "twice the stages",
                         .section = LAYOUT,
-                        .commands = RUN | PLAN,
+                        .commands = RUNS | PLAN,
                         .help = "Steps in flight, at most." },
     [LS_OPT_MAX_SEQUENCES] = { .name = "max-sequences",
                                .arg = "N",
@@ -179,7 +194,7 @@ static const struct ls_option options[LS_N_OPTS] = {
                                .max = 1 << 16,
                                .standard_note = "64",
                                .section = LAYOUT,
-                               .commands = RUN | PLAN,
+                               .commands = RUNS | PLAN,
                                .help = "Sequences that run at the same time, at most." },
     [LS_OPT_KV_MEMORY] = { .name = "kv-memory",
                            .arg = "SIZE",
@@ -189,18 +204,18 @@ static const struct ls_option options[LS_N_OPTS] = {
                            .standard_note =
                                "what the sequences need, within 80 % of free memory",
                            .section = LAYOUT,
-                           .commands = RUN | PLAN,
+                           .commands = RUNS | PLAN,
                            .help = "KV cache of each rank, as in 512M or 2G." },
     [LS_OPT_CHECK_BYTES] = { .name = "check-bytes",
                              .type = LS_VALUE_FLAG,
                              .section = MODEL,
-                             .commands = RUN,
+                             .commands = RUNS,
                              .help = "Digest every weight at start, so that ranks whose "
                                      "checkpoints differ in any byte are found." },
     [LS_OPT_STRICT_PLACEMENT] = { .name = "strict-placement",
                                   .type = LS_VALUE_FLAG,
                                   .section = LAYOUT,
-                                  .commands = RUN,
+                                  .commands = RUNS,
                                   .help = "Refuse what else is a warning: ranks that share "
                                           "cores or are bound to one, more threads than "
                                           "cores." },
@@ -210,7 +225,7 @@ static const struct ls_option options[LS_N_OPTS] = {
                       .max = UINT64_MAX,
                       .standard = "0",
                       .section = REQUESTS,
-                      .commands = RUN,
+                      .commands = RUNS,
                       .help = "Seed of the run; a request's samples depend on it, on the "
                               "request's own seed and id, and on nothing else." },
     [LS_OPT_MAX_TOKENS] = { .name = "max-tokens",
@@ -220,7 +235,7 @@ static const struct ls_option options[LS_N_OPTS] = {
                             .max = LS_MAX_CONTEXT,
                             .standard_note = "16",
                             .section = REQUESTS,
-                            .commands = RUN,
+                            .commands = RUNS,
                             .help = "Tokens to generate, at most." },
     [LS_OPT_TEMPERATURE] = { .name = "temperature",
                              .arg = "X",
@@ -228,7 +243,7 @@ static const struct ls_option options[LS_N_OPTS] = {
                              .real_max = 2,
                              .standard_note = "1 for OpenAI lines, 0 for the other kinds",
                              .section = REQUESTS,
-                             .commands = RUN,
+                             .commands = RUNS,
                              .help = "Sampling temperature; 0 is greedy." },
     [LS_OPT_TOP_P] = { .name = "top-p",
                        .arg = "X",
@@ -236,7 +251,7 @@ static const struct ls_option options[LS_N_OPTS] = {
                        .real_max = 1,
                        .standard_note = "1",
                        .section = REQUESTS,
-                       .commands = RUN,
+                       .commands = RUNS,
                        .help = "Sample from the likeliest tokens that hold this share." },
     [LS_OPT_TOP_K] = { .name = "top-k",
                        .arg = "N",
@@ -244,7 +259,7 @@ static const struct ls_option options[LS_N_OPTS] = {
                        .max = LS_MAX_VOCAB,
                        .standard_note = "0, which means all",
                        .section = REQUESTS,
-                       .commands = RUN,
+                       .commands = RUNS,
                        .help = "Sample from the N likeliest tokens." },
     [LS_OPT_MIN_P] = { .name = "min-p",
                        .arg = "X",
@@ -252,19 +267,64 @@ static const struct ls_option options[LS_N_OPTS] = {
                        .real_max = 1,
                        .standard_note = "0",
                        .section = REQUESTS,
-                       .commands = RUN,
+                       .commands = RUNS,
                        .help = "Leave out tokens less likely than this share of the best." },
     [LS_OPT_IGNORE_EOS] = { .name = "ignore-eos",
                             .type = LS_VALUE_FLAG,
                             .section = REQUESTS,
-                            .commands = RUN,
+                            .commands = RUNS,
                             .help = "Go on after an end-of-text token." },
+    [LS_OPT_CHAT_TEMPLATE] = { .name = "chat-template",
+                               .arg = "FILE",
+                               .type = LS_VALUE_TEXT,
+                               .standard_note = "the checkpoint's own",
+                               .section = REQUESTS,
+                               .commands = RUNS | RENDER,
+                               .help = "Jinja template that turns a chat into a prompt." },
+    [LS_OPT_CHAT_TIME] = { .name = "chat-time",
+                           .arg = "TIME",
+                           .type = LS_VALUE_TEXT,
+                           .standard_note = "the clock when the run starts",
+                           .section = REQUESTS,
+                           .commands = RUNS | RENDER,
+                           .help = "The time that chat templates see, as in "
+                                   "2026-01-31T12:00:00. Part of the result's identity when a "
+                                   "template asks for it." },
+    [LS_OPT_DOCUMENTS] = { .name = "documents",
+                           .arg = "file|lines",
+                           .type = LS_VALUE_CHOICE,
+                           .standard = "file",
+                           .section = SCORING,
+                           .commands = SCORE,
+                           .help = "What one text is when the input is not JSON: the whole "
+                                   "input, or each line." },
+    [LS_OPT_STRIDE] = { .name = "stride",
+                        .arg = "TOKENS",
+                        .type = LS_VALUE_NUMBER,
+                        .min = 1,
+                        .max = LS_MAX_CONTEXT,
+                        .standard_note = "the context, so that windows do not overlap",
+                        .section = SCORING,
+                        .commands = SCORE,
+                        .help = "Tokens that each window behind the first scores; the rest of "
+                                "the context is what they are seen in." },
+    [LS_OPT_NO_PREFIX] = { .name = "no-prefix",
+                           .type = LS_VALUE_FLAG,
+                           .section = SCORING,
+                           .commands = SCORE,
+                           .help = "Put no BOS in front of a text; its first token is then not "
+                                   "scored." },
+    [LS_OPT_TOKEN_LOGPROBS] = { .name = "token-logprobs",
+                                .type = LS_VALUE_FLAG,
+                                .section = SCORING,
+                                .commands = SCORE,
+                                .help = "Write the log-probability of every token of a text." },
     [LS_OPT_LINK] = { .name = "link",
                       .arg = "sealed|signed|plain",
                       .type = LS_VALUE_CHOICE,
                       .standard = "sealed",
                       .section = LINKS,
-                      .commands = RUN,
+                      .commands = RUNS,
                       .help =
                           "What is done to everything that goes from rank to rank: encrypted "
                           "and authenticated, only authenticated, or neither." },
@@ -273,7 +333,7 @@ static const struct ls_option options[LS_N_OPTS] = {
                              .type = LS_VALUE_TEXT,
                              .standard_note = "on one host, a secret made for this run",
                              .section = LINKS,
-                             .commands = RUN,
+                             .commands = RUNS,
                              .help = "Key file of the job, the same on every rank: made by "
                                      "keygen, mode 0600, owned by the user." },
     [LS_OPT_SECRET_FD] = { .name = "secret-fd",
@@ -282,38 +342,38 @@ static const struct ls_option options[LS_N_OPTS] = {
                            .min = 3,
                            .max = 1 << 20,
                            .section = LINKS,
-                           .commands = RUN,
+                           .commands = RUNS,
                            .help = "Read the key file from this open descriptor instead." },
     [LS_OPT_ALLOW_PLAIN_ACROSS_HOSTS] = { .name = "allow-plain-across-hosts",
                                           .type = LS_VALUE_FLAG,
                                           .section = LINKS,
-                                          .commands = RUN,
+                                          .commands = RUNS,
                                           .help = "Let --link plain run between hosts, where "
                                                   "others may read and change what is sent." },
     [LS_OPT_CONFIG] = { .name = "config",
                         .arg = "FILE",
                         .type = LS_VALUE_TEXT,
                         .section = SETTINGS,
-                        .commands = RUN | PLAN | INSPECT,
+                        .commands = RUNS | PLAN | INSPECT,
                         .argv_only = true,
                         .help = "YAML file of 'option: value' lines; the command line wins." },
     [LS_OPT_PRINT_CONFIG] = { .name = "print-config",
                               .type = LS_VALUE_FLAG,
                               .section = SETTINGS,
-                              .commands = RUN | PLAN | INSPECT,
+                              .commands = RUNS | PLAN | INSPECT,
                               .argv_only = true,
                               .help = "Print the merged options with the source of each value, "
                                       "in the form that --config reads, and end." },
     [LS_OPT_DRY_RUN] = { .name = "dry-run",
                          .type = LS_VALUE_FLAG,
                          .section = SETTINGS,
-                         .commands = RUN,
+                         .commands = RUNS,
                          .help =
                              "Print the plan and end; no weight is read, nothing written." },
     [LS_OPT_JSON] = { .name = "json",
                       .type = LS_VALUE_FLAG,
                       .section = SETTINGS,
-                      .commands = RUN | PLAN | INSPECT | COMPARE,
+                      .commands = RUNS | PLAN | INSPECT | COMPARE,
                       .argv_only = true,
                       .help = "Print JSON instead of a table (run: with --dry-run)." },
     [LS_OPT_HELP] = { .name = "help",
@@ -328,7 +388,7 @@ static const struct ls_option options[LS_N_OPTS] = {
                                 .max = UINT64_MAX,
                                 .standard = "0",
                                 .section = TESTING,
-                                .commands = RUN,
+                                .commands = RUNS,
                                 .help = "Not 0: shuffle which KV blocks and slots sequences "
                                         "get. Results must not change." },
     [LS_OPT_REKEY_FRAMES] = { .name = "rekey-frames",
@@ -338,7 +398,7 @@ static const struct ls_option options[LS_N_OPTS] = {
                               .max = 1 << 30,
                               .standard_note = "far below what the cipher allows",
                               .section = TESTING,
-                              .commands = RUN,
+                              .commands = RUNS,
                               .help = "Frames that a link sends under one key." },
 };
 
@@ -348,6 +408,19 @@ static const struct ls_command commands[LS_N_CMDS] = {
                      "Started by mpirun or srun, every rank owns one stage of the pipeline; "
                      "alone, one process is the whole pipeline. The results have the same bits "
                      "either way." },
+    [LS_CMD_SCORE] = { "score", "", 0, 0, "perplexity and log-likelihoods of texts",
+                       "As run, for scoring: an input that is not JSON is a text (or one on "
+                       "each "
+                       "line), cut into windows, and its row says log-likelihood, perplexity "
+                       "and "
+                       "bits per byte. JSON lines may be {\"text\": ...}, {\"context\": ..., "
+                       "\"continuation\": ...}, or anything that run takes." },
+    [LS_CMD_RENDER] = { "render", "", 0, 0, "turn chats into completions, ahead of a run",
+                        "Writes the request file again with each chat as a completion whose "
+                        "prompt is the rendered text, for compute nodes without Python. Other "
+                        "lines stay as they are. Ends with 10 when a chat cannot be rendered; "
+                        "its "
+                        "line stays, too." },
     [LS_CMD_PLAN] = { "plan", "", 0, 0, "show which layers and how many bytes each rank gets",
                       "Forms the plan that run would use, from headers alone, and prints it: "
                       "layers, threads and predicted bytes of weights, KV cache and scratch "

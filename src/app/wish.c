@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static ls_status choose_cpu(struct ls_run_wish *wish, const struct ls_options *o,
                             struct ls_err *err)
@@ -89,4 +90,40 @@ void ls_job_config_of(struct ls_job_config *config, const struct ls_options *o,
         .seed = ls_options_number(o, LS_OPT_SEED),
     };
     fill_defaults(&config->defaults, o);
+    config->score = (struct ls_score_settings){
+        .scores = o->command == LS_CMD_SCORE,
+        .by_line = ls_options_number(o, LS_OPT_DOCUMENTS) == 1,
+        .stride = int_of(o, LS_OPT_STRIDE),
+        .no_prefix = ls_options_flag(o, LS_OPT_NO_PREFIX),
+        .listed = ls_options_flag(o, LS_OPT_TOKEN_LOGPROBS),
+    };
+}
+
+/* The clock's time once for all chats of a run, so that no row depends on when it was read. */
+static bool time_text(char out[32], const char *given)
+{
+    struct tm t = { 0 };
+    const time_t now = time(NULL);
+    const char *end = NULL;
+    if (!given) {
+        localtime_r(&now, &t);
+        return strftime(out, 32, "%Y-%m-%dT%H:%M:%S", &t) > 0;
+    }
+    end = strptime(given, "%Y-%m-%d", &t);
+    if (end && *end)
+        end = strptime(end, "T%H:%M:%S", &t);
+    snprintf(out, 32, "%s", given);
+    return end && !*end && strlen(given) < 32;
+}
+
+ls_status ls_chat_set_of(struct ls_chat_process *chat, const char *folder,
+                         const struct ls_options *o, struct ls_err *err)
+{
+    char now[32];
+    const char *given = ls_options_text(o, LS_OPT_CHAT_TIME);
+    if (!time_text(now, given))
+        return ls_fail(err, LS_E_USAGE,
+                       "--chat-time is '%.40s', expected a time as in 2026-01-31T12:00:00",
+                       given ? given : "");
+    return ls_chat_set(chat, folder, ls_options_text(o, LS_OPT_CHAT_TEMPLATE), now, err);
 }

@@ -23,7 +23,8 @@ ls_status ls_choice_init(struct ls_choice *choice, const struct ls_request *req,
 {
     *choice = (struct ls_choice){ .req = req, .index = index, .nan_layer = -1 };
     choice->prompt = &req->prompts[index / (uint32_t)req->n];
-    ls_scores_init(&choice->scores, req->logprobs, rules->vocab);
+    const int32_t n_top = choice->prompt->n_scored && req->logprobs < 0 ? 0 : req->logprobs;
+    ls_scores_init(&choice->scores, n_top, rules->vocab);
     ls_scores_init(&choice->prompt_scores, req->prompt_logprobs, rules->vocab);
     const uint64_t key = ls_sampler_key(rules->seed, req->has_seed ? &req->seed : NULL,
                                         req->custom_id, req->n_custom_id, index);
@@ -31,7 +32,7 @@ ls_status ls_choice_init(struct ls_choice *choice, const struct ls_request *req,
                                        choice->prompt->tokens, choice->prompt->n, err);
     if (!status && rules->tokenizer)
         status = ls_detok_create(&choice->detok, rules->tokenizer, true, err);
-    if (!status && choice->detok)
+    if (!status && choice->detok && !req->text_alone)
         status = ls_prime_detok(choice->detok, choice->prompt, err);
     if (status)
         ls_choice_finish(choice, rules);
@@ -67,7 +68,9 @@ static bool dumps_prompt(const struct ls_choice_rules *rules)
 
 static uint32_t n_sent(const struct ls_choice *c, const struct ls_choice_rules *rules)
 {
-    return scores_prompt(c->req) || dumps_prompt(rules) ? c->prompt->n : 1;
+    if (scores_prompt(c->req) || dumps_prompt(rules))
+        return c->prompt->n;
+    return c->prompt->n_scored ? c->prompt->n_scored : 1;
 }
 
 void ls_choice_sequence(const struct ls_choice *choice, const struct ls_choice_rules *rules,
@@ -143,11 +146,24 @@ static ls_status dump(struct ls_choice *c, const struct ls_choice_rules *rules,
     return ls_spool_put(rules->spool, &c->rows, logits->row, err);
 }
 
+static bool is_scored(const struct ls_choice *c)
+{
+    return c->prompt->n_scored > 0;
+}
+
+/* A row of the prompt: one of its scored ones, the last included, or one that has a token of
+ * the prompt behind it. */
+static bool has_next(const struct ls_choice *c, uint32_t pos)
+{
+    const struct ls_prompt *p = c->prompt;
+    return p->n_scored ? pos + p->n_scored >= p->n : pos + 1 < p->n;
+}
+
 /* Scores `token` as what follows this position, wherever the request wants it. */
 static ls_status score(struct ls_choice *c, const struct ls_choice_rules *rules,
                        const float *row, int32_t token, bool of_prompt, struct ls_err *err)
 {
-    const bool echoed = c->req->logprobs >= 0 && (!of_prompt || c->req->echo);
+    const bool echoed = c->scores.n_top >= 0 && (!of_prompt || c->req->echo || is_scored(c));
     const bool listed = of_prompt && c->req->prompt_logprobs >= 0;
     if (!echoed && !listed)
         return LS_OK;
@@ -252,11 +268,11 @@ ls_status ls_choice_logits(struct ls_choice *choice, const struct ls_choice_rule
     look_for_nan(choice, rules, logits);
     if (choice->nan)
         choice->ended = !in_prompt;
-    else if (!(status = dump(choice, rules, logits, err)) && in_prompt)
+    else if (!(status = dump(choice, rules, logits, err)) && has_next(choice, logits->pos))
         status = score(choice, rules, logits->row, p->tokens[logits->pos + 1], true, err);
-    else if (!status && choice->req->max_tokens > 0)
+    else if (!status && !in_prompt && choice->req->max_tokens > 0)
         status = generate(choice, rules, logits, token, err);
-    else
+    if (!in_prompt && !choice->req->max_tokens)
         choice->ended = true;
     if (choice->ended)
         *verdict = LS_FINISH;

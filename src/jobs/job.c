@@ -166,13 +166,31 @@ static const struct ls_kernels *any_kernels(void)
     return k ? k : ls_kernels_of(LS_CPU_REF);
 }
 
+/* BOS, else EOS, as the harness takes it: of the tokenizer, else of the model. */
+static int32_t prefix_of(const struct ls_arch *arch, const struct ls_tokenizer *tokenizer)
+{
+    const int32_t bos = tokenizer ? ls_tokenizer_bos(tokenizer) : -1;
+    const int32_t eos = tokenizer ? ls_tokenizer_eos(tokenizer) : -1;
+    if (bos >= 0 || eos >= 0)
+        return bos >= 0 ? bos : eos;
+    if (arch->bos >= 0)
+        return arch->bos;
+    return arch->n_eos ? arch->eos[0] : -1;
+}
+
 static void set_rules(struct ls_job *job, const struct ls_arch *arch,
                       const struct ls_tokenizer *tokenizer)
 {
     job->request_rules = (struct ls_request_rules){ .defaults = &job->config.defaults,
                                                     .tokenizer = tokenizer,
+                                                    .chat = job->config.chat,
                                                     .vocab = arch->vocab,
-                                                    .context = arch->context };
+                                                    .context = arch->context,
+                                                    .prefix = prefix_of(arch, tokenizer),
+                                                    .stride = job->config.score.stride,
+                                                    .scores = job->config.score.scores,
+                                                    .no_prefix = job->config.score.no_prefix,
+                                                    .listed = job->config.score.listed };
     job->choice_rules =
         (struct ls_choice_rules){ .tokenizer = tokenizer,
                                   .kernels = any_kernels(),
@@ -202,7 +220,7 @@ ls_status ls_job_bind(struct ls_job *job, const struct ls_arch *arch,
         return status;
     const uint64_t now = ls_now_us();
     ls_progress_init(&job->progress, job->config.progress, STDERR_FILENO,
-                     count_lines(job->input_fd), now);
+                     job->config.score.scores ? 0 : count_lines(job->input_fd), now);
     job->flushed_us = now;
     job->bound = true;
     return LS_OK;

@@ -31,6 +31,17 @@ struct ls_request_defaults {
     bool ignore_eos;
 };
 
+/* What `lockstep score` adds to a run; all zero for the others. */
+struct ls_score_settings {
+    bool scores;    /* texts are scored, not continued */
+    bool by_line;   /* each line of a text is one; else the whole input is */
+    int stride;     /* tokens that a window scores; 0: as many as the context holds */
+    bool no_prefix; /* score from the second token on, with nothing in front of the first */
+    bool listed;    /* every token's log-probability in the row */
+};
+
+struct ls_chat;
+
 struct ls_job_config {
     const char *input;      /* file, or "-" for standard input */
     const char *output;     /* file; beside it output.lockstep/ is made */
@@ -42,6 +53,8 @@ struct ls_job_config {
     enum ls_progress progress;
     uint64_t seed; /* --seed */
     struct ls_request_defaults defaults;
+    struct ls_score_settings score;
+    const struct ls_chat *chat; /* renders chats; NULL: they are refused. It outlives the job */
 };
 
 ls_status ls_job_create(struct ls_job **out, const struct ls_job_config *config,

@@ -84,6 +84,10 @@ static ls_status find_kind(struct ls_job *job, struct ls_err *err)
     if (status)
         return status;
     job->kind = ls_input_kind(job->config.input, data, n);
+    if (job->kind == LS_INPUT_TEXT && job->config.score.scores && !job->config.score.by_line) {
+        job->kind = LS_INPUT_DOCUMENT;
+        job->lines.whole = true;
+    }
     job->kind_known = true;
     return LS_OK;
 }
@@ -91,7 +95,7 @@ static ls_status find_kind(struct ls_job *job, struct ls_err *err)
 static ls_status check_unique(struct ls_job *job, struct ls_request *req, struct ls_err *err)
 {
     bool fresh = true;
-    if (!req->custom_id || job->kind == LS_INPUT_TEXT)
+    if (!req->custom_id || job->kind != LS_INPUT_JSON)
         return LS_OK;
     ls_status status = ls_id_set_add(&job->ids, req->custom_id, req->n_custom_id, &fresh, err);
     if (status || fresh)

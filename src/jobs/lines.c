@@ -123,12 +123,37 @@ static ls_status skip_rest(struct ls_lines *l, struct ls_err *err)
     }
 }
 
+/* The one line of a `whole` input; an empty one has none. */
+static ls_status take_all(struct ls_lines *l, struct ls_line *line, bool *more,
+                          struct ls_err *err)
+{
+    while (!l->eof && l->end - l->begin <= LS_MAX_DOCUMENT) {
+        ls_status status = read_block(l, err);
+        if (status)
+            return status;
+    }
+    const size_t n = l->end - l->begin;
+    *more = n > 0;
+    if (!*more)
+        return LS_OK;
+    *line = (struct ls_line){ .data = l->data + l->begin, .n = n, .number = ++l->n_lines };
+    l->begin = l->end;
+    if (n <= LS_MAX_DOCUMENT)
+        return LS_OK;
+    line->too_long = true;
+    line->n = 0;
+    l->eof = true;
+    return LS_OK;
+}
+
 ls_status ls_lines_next(struct ls_lines *lines, struct ls_line *line, bool *more,
                         struct ls_err *err)
 {
     bool found;
     size_t length;
     ls_status status = lines->started ? LS_OK : start(lines, err);
+    if (!status && lines->whole)
+        return take_all(lines, line, more, err);
     if (!status)
         status = find_end(lines, &length, &found, err);
     if (status)

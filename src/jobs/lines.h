@@ -2,7 +2,8 @@
  *
  * Layer: jobs. Local. A line ends at LF; one CR before it is dropped, a byte order mark in
  * front of the first line too; the last line may lack its LF. A line longer than LS_MAX_LINE is
- * reported by its number alone, and skipped. */
+ * reported by its number alone, and skipped. `whole` makes one line of all there is, line ends
+ * included. */
 #ifndef LS_JOBS_LINES_H
 #define LS_JOBS_LINES_H
 
@@ -12,7 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LS_MAX_LINE = 16 * 1024 * 1024 }; /* bytes, without the end of line */
+enum {
+    LS_MAX_LINE = 16 * 1024 * 1024,      /* bytes, without the end of line */
+    LS_MAX_DOCUMENT = 256 * 1024 * 1024, /* bytes of a whole input */
+};
 
 struct ls_lines {
     const char *name; /* for messages; the caller's */
@@ -22,6 +26,7 @@ struct ls_lines {
     uint64_t n_lines;    /* handed out so far */
     uint64_t bytes_read; /* from the file */
     bool eof, started;
+    bool whole; /* set it before the first line */
 };
 
 struct ls_line {

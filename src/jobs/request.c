@@ -85,12 +85,11 @@ static ls_status check_address(struct ls_request *req, const json_t *line, struc
         return ls_request_refuse(req, "invalid_method", err, "method is %s, expected \"POST\"",
                                  ls_json_shown(method, shown));
     if (is_text(url, "/v1/chat/completions"))
-        return ls_request_refuse(req, "unsupported_url", err,
-                                 "url /v1/chat/completions is not supported yet, "
-                                 "only /v1/completions is");
-    if (!is_text(url, "/v1/completions"))
+        req->kind = LS_KIND_CHAT;
+    else if (!is_text(url, "/v1/completions"))
         return ls_request_refuse(req, "unknown_url", err,
-                                 "url is %s, expected \"/v1/completions\"",
+                                 "url is %s, expected \"/v1/completions\" or "
+                                 "\"/v1/chat/completions\"",
                                  ls_json_shown(url, shown));
     return LS_OK;
 }
@@ -126,6 +125,8 @@ static ls_status read_batch(struct ls_request *req, const struct ls_request_rule
     if (!json_is_object(body))
         return ls_request_refuse(req, "invalid_body", err, "body is %s, expected an object",
                                  ls_json_shown(body, shown));
+    if (req->kind == LS_KIND_CHAT)
+        return ls_request_read_chat(req, rules, body, false, err);
     const json_t *prompt = json_object_get(body, "prompt");
     status = ls_request_read_fields(req, rules, body, false, err);
     return status ? status : ls_request_read_prompts(req, rules, prompt, "prompt", err);
@@ -139,10 +140,14 @@ static ls_status read_plain(struct ls_request *req, const struct ls_request_rule
 {
     const json_t *prompt = json_object_get(line, "prompt");
     const json_t *tokens = json_object_get(line, "tokens");
+    if (ls_request_is_harness(line))
+        return ls_request_read_harness(req, rules, line, err);
+    if (json_object_get(line, "messages"))
+        return ls_request_read_chat(req, rules, line, true, err);
     if (!prompt && !tokens)
         return ls_request_refuse(req, "invalid_request", err,
                                  "neither a batch line (custom_id, method, url, body) nor an "
-                                 "object with prompt or tokens");
+                                 "object with prompt, tokens, messages or request_type");
     if (prompt && tokens)
         return ls_request_refuse(req, "invalid_request", err,
                                  "both prompt and tokens, expected one of them");
@@ -211,6 +216,8 @@ static ls_status read_text(struct ls_request *req, const struct ls_request_rules
     ls_status status = line_id(req, err);
     if (status)
         return status;
+    if (rules->scores)
+        return ls_request_read_document(req, rules, line->data, line->n, err);
     if (memchr(line->data, 0, line->n))
         return ls_request_refuse(req, "invalid_text", err, "a zero byte in a line of text");
     status = ls_request_read_fields(req, rules, NULL, true, err);
@@ -221,13 +228,15 @@ ls_status ls_request_read(struct ls_request *req, enum ls_input_kind kind,
                           const struct ls_line *line, const struct ls_request_rules *rules,
                           struct ls_err *err)
 {
+    const bool is_document = kind == LS_INPUT_DOCUMENT;
     *req = (struct ls_request){ .line = line->number };
     ls_arena_init(&req->arena);
     crypto_generichash(req->digest, sizeof req->digest, (const unsigned char *)line->data,
                        line->n, NULL, 0);
     if (line->too_long)
-        return ls_request_refuse(req, "line_too_long", err, "the line is longer than %d bytes",
-                                 LS_MAX_LINE);
+        return ls_request_refuse(req, "line_too_long", err, "%s is longer than %d bytes",
+                                 is_document ? "the text" : "the line",
+                                 is_document ? LS_MAX_DOCUMENT : LS_MAX_LINE);
     if (is_blank(line->data, line->n, kind == LS_INPUT_JSON))
         return ls_request_refuse(req, "blank_line", err, "the line is blank");
     size_t bad = ls_utf8_check((const uint8_t *)line->data, line->n);

@@ -1,19 +1,26 @@
 /* One request: a line of input turned into prompts and settings, all of it checked.
  *
- * Layer: jobs. Local. Three kinds of line:
- *   OpenAI batch   {"custom_id", "method": "POST", "url": "/v1/completions", "body": {...}}
- *   plain object   {"prompt": ...} or {"tokens": [...]}, with "custom_id" (or "id") if wanted
- * and the same fields as a body beside it text           the whole line is the prompt Without a
- * custom_id, plain objects and texts get "line-<number>".
+ * Layer: jobs. Local, but for the rendering of chats. The kinds of line:
+ *   OpenAI batch   {"custom_id", "method": "POST", "url": "/v1/completions", "body": {...}},
+ *                  or "/v1/chat/completions"
+ *   plain object   {"prompt": ...}, {"tokens": [...]} or {"messages": [...]}, with "custom_id"
+ *                  (or "id") if wanted and the same fields as a body beside it
+ *   harness        {"request_type": ...}, see request_harness.c
+ *   text           the whole line is the prompt
+ *   document       the whole input is a text to be scored
+ * Without a custom_id, all but batch lines get "line-<number>".
  *
- * A text prompt is encoded with the tokenizer's special tokens; a prompt of ids is taken as it
- * is. Fields and ranges: max_tokens 0.. (16), temperature 0..2, top_p (0, 1], top_k -1.., min_p
- * 0..1, n 1..128, best_of = n, logprobs and prompt_logprobs 0..20, stop (a text or up to 64),
- * stop_token_ids, seed (64 bits), echo, ignore_eos, logit_bias (id: -100..100),
- * presence_penalty and frequency_penalty -2..2, repetition_penalty (0, 100], model; user,
- * metadata, store, service_tier and stream = false are accepted and change nothing. null is as
- * if absent. Anything else, and any value out of range, is refused by name: a field that would
- * change the answer is never ignored.
+ * A text prompt is encoded with the tokenizer's special tokens, unless add_special_tokens is
+ * false; a rendered chat is encoded without them, as the reference does, for the template
+ * spells them; a prompt of ids is taken as it is. Fields and ranges: max_tokens 0.. (16),
+ * temperature 0..2, top_p (0, 1], top_k -1.., min_p 0..1, n 1..128, best_of = n, logprobs and
+ * prompt_logprobs 0..20, stop (a text or up to 64), stop_token_ids, seed (64 bits), echo,
+ * ignore_eos, logit_bias (id: -100..100), presence_penalty and frequency_penalty -2..2,
+ * repetition_penalty (0, 100], model; user, metadata, store, service_tier and stream are
+ * accepted and change nothing. null is as if absent. Of a chat: logprobs is a flag and
+ * top_logprobs the number, max_completion_tokens is as max_tokens, which is by default what is
+ * left of the context. Anything else, and any value out of range, is refused by name: a field
+ * that would change the answer is never ignored.
  *
  * n_prompt + max_tokens may be one more than the context: the last token is never fed back. */
 #ifndef LS_JOBS_REQUEST_H
@@ -21,6 +28,7 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
+#include "jobs/chat.h"
 #include "jobs/job.h"
 #include "jobs/lines.h"
 #include "jobs/sampler.h"
@@ -35,12 +43,22 @@ enum {
     LS_MAX_TOP = 20, /* logprobs, prompt_logprobs */
 };
 
-enum ls_input_kind { LS_INPUT_TEXT, LS_INPUT_JSON };
+enum ls_input_kind { LS_INPUT_TEXT, LS_INPUT_JSON, LS_INPUT_DOCUMENT };
+
+enum ls_request_kind {
+    LS_KIND_COMPLETION,
+    LS_KIND_CHAT,
+    LS_KIND_GENERATE, /* generate_until: a completion with the harness's rules */
+    /* nothing is generated; each prompt has scored rows */
+    LS_KIND_LOGLIKELIHOOD,
+    LS_KIND_ROLLING, /* prompts are the windows of one text */
+};
 
 struct ls_prompt {
-    const int32_t *tokens; /* [n], 1.. */
+    const int32_t *tokens; /* [n], 1..; [n + 1] when n_scored > 0 */
     uint32_t n;
-    const char *text; /* [n_text]; NULL for a prompt of ids */
+    uint32_t n_scored; /* the last n_scored rows are for the token that follows each */
+    const char *text;  /* [n_text]; NULL for a prompt of ids */
     size_t n_text;
 };
 
@@ -51,6 +69,15 @@ struct ls_request {
     size_t n_custom_id;
     unsigned char digest[32]; /* BLAKE2b-256 of the line */
     const char *code;         /* of the error row, when refused */
+
+    enum ls_request_kind kind;
+    bool add_special;   /* a text prompt gets the tokenizer's special tokens */
+    bool truncated;     /* harness: tokens were dropped on the left */
+    bool given_max;     /* max_tokens was said, by the request or for the run */
+    bool text_alone;    /* the continuation is decoded without looking at the prompt */
+    uint64_t n_bytes;   /* rolling: of the text that is scored */
+    const char *scored; /* loglikelihood: the continuation's text [n_scored_text], or NULL */
+    size_t n_scored_text;
 
     const char *model;         /* the request's own, or NULL */
     struct ls_prompt *prompts; /* [n_prompts] */
@@ -71,7 +98,13 @@ struct ls_request {
 struct ls_request_rules {
     const struct ls_request_defaults *defaults;
     const struct ls_tokenizer *tokenizer; /* or NULL */
+    const struct ls_chat *chat;           /* or NULL: chats are refused */
     int32_t vocab, context;
+    int32_t prefix; /* the token in front of a text that is scored; -1: none is known */
+    int32_t stride; /* tokens that a document's window scores; 0: the context */
+    bool scores;    /* `lockstep score`: a line of text is a document */
+    bool no_prefix; /* documents are scored from their second token on */
+    bool listed;    /* documents: log-probabilities of every token in the row */
 };
 
 /* Fills *req, which ls_request_finish must end in every case. LS_E_REQUEST: refused, with

@@ -7,14 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TEXT = 1, CHAT = 2, BOTH = 3 }; /* requests that know a field */
+
 struct reading {
     struct ls_request *req;
     const struct ls_request_rules *rules;
-    int32_t best_of; /* -1: not said */
+    int32_t best_of;        /* -1: not said */
+    int32_t top_logprobs;   /* of a chat; -1: not said */
+    int32_t max_completion; /* of a chat; -1: not said */
+    bool logprobs;          /* of a chat */
 };
 
 struct field {
     const char *name;
+    unsigned of;
     ls_status (*read)(struct reading *r, const struct field *f, const json_t *value,
                       struct ls_err *err);
     size_t offset; /* into struct ls_request, for plain numbers and flags */
@@ -259,12 +265,81 @@ static ls_status read_logit_bias(struct reading *r, const struct field *f, const
     return LS_OK;
 }
 
-static ls_status read_stream(struct reading *r, const struct field *f, const json_t *value,
+static ls_status read_max(struct reading *r, const struct field *f, const json_t *value,
+                          struct ls_err *err)
+{
+    r->req->given_max = true;
+    return read_int(r, f, value, err);
+}
+
+/* --- of a chat -------------------------------------------------------------------------------
+ */
+
+static ls_status read_small(struct reading *r, const struct field *f, const json_t *value,
+                            int32_t *out, struct ls_err *err)
+{
+    int64_t v;
+    if (!integer_of(value, &v) || v < (int64_t)f->lo || v > (int64_t)f->hi)
+        return refuse_range(r, f, value, "an integer", err);
+    *out = (int32_t)v;
+    return LS_OK;
+}
+
+static ls_status read_max_completion(struct reading *r, const struct field *f,
+                                     const json_t *value, struct ls_err *err)
+{
+    return read_small(r, f, value, &r->max_completion, err);
+}
+
+static ls_status read_top_logprobs(struct reading *r, const struct field *f,
+                                   const json_t *value, struct ls_err *err)
+{
+    return read_small(r, f, value, &r->top_logprobs, err);
+}
+
+static ls_status read_chat_logprobs(struct reading *r, const struct field *f,
+                                    const json_t *value, struct ls_err *err)
+{
+    r->logprobs = json_is_true(value);
+    return json_is_boolean(value) ? LS_OK : refuse(r, f->name, value, "true or false", err);
+}
+
+/* Settings that ask for plain text, in so many words. */
+static ls_status read_format(struct reading *r, const struct field *f, const json_t *value,
                              struct ls_err *err)
 {
-    if (!json_is_false(value))
-        return refuse(r, f->name, value, "false: a batch does not stream", err);
-    return LS_OK;
+    const char *type = json_string_value(json_object_get(value, "type"));
+    if (type && !strcmp(type, "text") && json_object_size(value) == 1)
+        return LS_OK;
+    return ls_request_refuse(r->req, "unsupported_field", err,
+                             "%s is not supported, except {\"type\": \"text\"}", f->name);
+}
+
+static ls_status read_modalities(struct reading *r, const struct field *f, const json_t *value,
+                                 struct ls_err *err)
+{
+    const char *only = json_string_value(json_array_get(value, 0));
+    if (json_array_size(value) == 1 && only && !strcmp(only, "text"))
+        return LS_OK;
+    return ls_request_refuse(r->req, "unsupported_field", err,
+                             "%s is not supported, except [\"text\"]", f->name);
+}
+
+static ls_status read_no_tools(struct reading *r, const struct field *f, const json_t *value,
+                               struct ls_err *err)
+{
+    if (json_is_array(value) && !json_array_size(value))
+        return LS_OK;
+    return ls_request_refuse(r->req, "unsupported_field", err, "%s is not supported", f->name);
+}
+
+static ls_status read_no_choice(struct reading *r, const struct field *f, const json_t *value,
+                                struct ls_err *err)
+{
+    const char *word = json_string_value(value);
+    if (word && (!strcmp(word, "none") || !strcmp(word, "auto")))
+        return LS_OK;
+    return ls_request_refuse(r->req, "unsupported_field", err, "%s is not supported", f->name);
 }
 
 static ls_status accept(struct reading *r, const struct field *f, const json_t *value,
@@ -272,6 +347,13 @@ static ls_status accept(struct reading *r, const struct field *f, const json_t *
 {
     (void)r, (void)f, (void)value, (void)err;
     return LS_OK;
+}
+
+/* A batch has nowhere to stream to: the same answer either way. */
+static ls_status read_stream(struct reading *r, const struct field *f, const json_t *value,
+                             struct ls_err *err)
+{
+    return json_is_boolean(value) ? LS_OK : refuse(r, f->name, value, "true or false", err);
 }
 
 static ls_status read_unsupported(struct reading *r, const struct field *f, const json_t *value,
@@ -287,51 +369,73 @@ static ls_status read_unsupported(struct reading *r, const struct field *f, cons
 #define AT(member) offsetof(struct ls_request, member)
 
 static const struct field fields[] = {
-    { "best_of", read_best_of, 0, 1, LS_MAX_N, false },
-    { "echo", read_flag, AT(echo), 0, 0, false },
-    { "frequency_penalty", read_real, AT(sampling.frequency_penalty), -2, 2, false },
-    { "ignore_eos", read_flag, AT(ignore_eos), 0, 0, false },
-    { "logit_bias", read_logit_bias, 0, 0, 0, false },
-    { "logprobs", read_int, AT(logprobs), 0, LS_MAX_TOP, false },
-    { "max_tokens", read_int, AT(max_tokens), 0, INT32_MAX, false },
-    { "metadata", accept, 0, 0, 0, false },
-    { "min_p", read_real, AT(sampling.min_p), 0, 1, false },
-    { "model", read_model, 0, 0, 0, false },
-    { "n", read_int, AT(n), 1, LS_MAX_N, false },
-    { "presence_penalty", read_real, AT(sampling.presence_penalty), -2, 2, false },
-    { "prompt_logprobs", read_int, AT(prompt_logprobs), 0, LS_MAX_TOP, false },
-    { "repetition_penalty", read_real, AT(sampling.repetition_penalty), 0, 100, true },
-    { "seed", read_seed, 0, 0, 0, false },
-    { "service_tier", accept, 0, 0, 0, false },
-    { "stop", read_stop, 0, 0, 0, false },
-    { "stop_token_ids", read_stop_ids, 0, 0, 0, false },
-    { "store", accept, 0, 0, 0, false },
-    { "stream", read_stream, 0, 0, 0, false },
-    { "temperature", read_real, AT(sampling.temperature), 0, 2, false },
-    { "top_k", read_top_k, 0, 0, 0, false },
-    { "top_p", read_real, AT(sampling.top_p), 0, 1, true },
-    { "user", accept, 0, 0, 0, false },
+    { "add_special_tokens", TEXT, read_flag, AT(add_special), 0, 0, false },
+    { "best_of", TEXT, read_best_of, 0, 1, LS_MAX_N, false },
+    { "echo", TEXT, read_flag, AT(echo), 0, 0, false },
+    { "frequency_penalty", BOTH, read_real, AT(sampling.frequency_penalty), -2, 2, false },
+    { "ignore_eos", BOTH, read_flag, AT(ignore_eos), 0, 0, false },
+    { "logit_bias", BOTH, read_logit_bias, 0, 0, 0, false },
+    { "logprobs", TEXT, read_int, AT(logprobs), 0, LS_MAX_TOP, false },
+    { "logprobs", CHAT, read_chat_logprobs, 0, 0, 0, false },
+    { "max_completion_tokens", CHAT, read_max_completion, 0, 0, INT32_MAX, false },
+    { "max_tokens", BOTH, read_max, AT(max_tokens), 0, INT32_MAX, false },
+    { "min_p", BOTH, read_real, AT(sampling.min_p), 0, 1, false },
+    { "model", BOTH, read_model, 0, 0, 0, false },
+    { "n", BOTH, read_int, AT(n), 1, LS_MAX_N, false },
+    { "presence_penalty", BOTH, read_real, AT(sampling.presence_penalty), -2, 2, false },
+    { "prompt_logprobs", TEXT, read_int, AT(prompt_logprobs), 0, LS_MAX_TOP, false },
+    { "repetition_penalty", BOTH, read_real, AT(sampling.repetition_penalty), 0, 100, true },
+    { "seed", BOTH, read_seed, 0, 0, 0, false },
+    { "stop", BOTH, read_stop, 0, 0, 0, false },
+    { "stop_token_ids", BOTH, read_stop_ids, 0, 0, 0, false },
+    { "temperature", BOTH, read_real, AT(sampling.temperature), 0, 2, false },
+    { "top_k", BOTH, read_top_k, 0, 0, 0, false },
+    { "top_logprobs", CHAT, read_top_logprobs, 0, 0, LS_MAX_TOP, false },
+    { "top_p", BOTH, read_real, AT(sampling.top_p), 0, 1, true },
+    /* without effect on the answer */
+    { "metadata", BOTH, accept, 0, 0, 0, false },
+    { "parallel_tool_calls", CHAT, accept, 0, 0, 0, false },
+    { "prompt_cache_key", BOTH, accept, 0, 0, 0, false },
+    { "prompt_cache_retention", BOTH, accept, 0, 0, 0, false },
+    { "safety_identifier", BOTH, accept, 0, 0, 0, false },
+    { "service_tier", BOTH, accept, 0, 0, 0, false },
+    { "store", BOTH, accept, 0, 0, 0, false },
+    { "stream", BOTH, read_stream, 0, 0, 0, false },
+    { "stream_options", BOTH, accept, 0, 0, 0, false },
+    { "user", BOTH, accept, 0, 0, 0, false },
+    /* accepted when they ask for what is done anyway */
+    { "function_call", CHAT, read_no_choice, 0, 0, 0, false },
+    { "functions", CHAT, read_no_tools, 0, 0, 0, false },
+    { "modalities", CHAT, read_modalities, 0, 0, 0, false },
+    { "response_format", BOTH, read_format, 0, 0, 0, false },
+    { "tool_choice", CHAT, read_no_choice, 0, 0, 0, false },
+    { "tools", CHAT, read_no_tools, 0, 0, 0, false },
     /* known elsewhere, and they would change the answer */
-    { "audio", read_unsupported, 0, 0, 0, false },
-    { "function_call", read_unsupported, 0, 0, 0, false },
-    { "functions", read_unsupported, 0, 0, 0, false },
-    { "guided_json", read_unsupported, 0, 0, 0, false },
-    { "guided_regex", read_unsupported, 0, 0, 0, false },
-    { "images", read_unsupported, 0, 0, 0, false },
-    { "messages", read_unsupported, 0, 0, 0, false },
-    { "min_tokens", read_unsupported, 0, 0, 0, false },
-    { "modalities", read_unsupported, 0, 0, 0, false },
-    { "response_format", read_unsupported, 0, 0, 0, false },
-    { "stream_options", read_unsupported, 0, 0, 0, false },
-    { "suffix", read_unsupported, 0, 0, 0, false },
-    { "tool_choice", read_unsupported, 0, 0, 0, false },
-    { "tools", read_unsupported, 0, 0, 0, false },
+    { "audio", BOTH, read_unsupported, 0, 0, 0, false },
+    { "chat_template", CHAT, read_unsupported, 0, 0, 0, false },
+    { "continue_final_message", CHAT, read_unsupported, 0, 0, 0, false },
+    { "documents", CHAT, read_unsupported, 0, 0, 0, false },
+    { "function_call", TEXT, read_unsupported, 0, 0, 0, false },
+    { "functions", TEXT, read_unsupported, 0, 0, 0, false },
+    { "guided_json", BOTH, read_unsupported, 0, 0, 0, false },
+    { "guided_regex", BOTH, read_unsupported, 0, 0, 0, false },
+    { "images", BOTH, read_unsupported, 0, 0, 0, false },
+    { "messages", TEXT, read_unsupported, 0, 0, 0, false },
+    { "min_tokens", BOTH, read_unsupported, 0, 0, 0, false },
+    { "modalities", TEXT, read_unsupported, 0, 0, 0, false },
+    { "prediction", CHAT, read_unsupported, 0, 0, 0, false },
+    { "reasoning_effort", CHAT, read_unsupported, 0, 0, 0, false },
+    { "suffix", TEXT, read_unsupported, 0, 0, 0, false },
+    { "tool_choice", TEXT, read_unsupported, 0, 0, 0, false },
+    { "tools", TEXT, read_unsupported, 0, 0, 0, false },
+    { "verbosity", CHAT, read_unsupported, 0, 0, 0, false },
+    { "web_search_options", CHAT, read_unsupported, 0, 0, 0, false },
 };
 
-static const struct field *find_field(const char *name)
+static const struct field *find_field(const char *name, unsigned of)
 {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if (!strcmp(fields[i].name, name))
+        if ((fields[i].of & of) && !strcmp(fields[i].name, name))
             return &fields[i];
     return NULL;
 }
@@ -340,6 +444,8 @@ static void set_defaults(struct ls_request *req, const struct ls_request_default
                          bool is_line)
 {
     req->n = 1;
+    req->add_special = true;
+    req->given_max = d->has_max_tokens;
     req->max_tokens = d->has_max_tokens ? d->max_tokens : 16;
     req->logprobs = req->prompt_logprobs = -1;
     req->ignore_eos = d->ignore_eos;
@@ -354,35 +460,64 @@ static void set_defaults(struct ls_request *req, const struct ls_request_default
     };
 }
 
-static bool is_line_key(const char *key, bool is_line)
+static bool is_line_key(const char *key, bool is_chat, bool is_line)
 {
-    if (!strcmp(key, "prompt"))
+    static const char *const chat[] = { "messages", "add_generation_prompt",
+                                        "chat_template_kwargs", "rendered_prompt",
+                                        "rendered_error" };
+    for (size_t i = 0; is_chat && i < sizeof chat / sizeof chat[0]; i++)
+        if (!strcmp(key, chat[i]))
+            return true;
+    if (!is_chat && (!strcmp(key, "prompt") || (is_line && !strcmp(key, "tokens"))))
         return true;
-    return is_line &&
-           (!strcmp(key, "tokens") || !strcmp(key, "id") || !strcmp(key, "custom_id"));
+    return is_line && (!strcmp(key, "id") || !strcmp(key, "custom_id"));
+}
+
+/* What two fields say together. */
+static ls_status settle(struct reading *r, bool both_max, struct ls_err *err)
+{
+    struct ls_request *req = r->req;
+    if (r->best_of >= 0 && r->best_of != req->n)
+        return ls_request_refuse(req, "invalid_value", err,
+                                 "best_of is %" PRId32 ", expected the value of n, %" PRId32,
+                                 r->best_of, req->n);
+    if (r->top_logprobs >= 0 && !r->logprobs)
+        return ls_request_refuse(req, "invalid_value", err,
+                                 "top_logprobs is given, expected logprobs true with it");
+    if (r->logprobs)
+        req->logprobs = r->top_logprobs >= 0 ? r->top_logprobs : 0;
+    if (r->max_completion < 0)
+        return LS_OK;
+    if (both_max && r->max_completion != req->max_tokens)
+        return ls_request_refuse(req, "invalid_value", err,
+                                 "max_tokens is %" PRId32 ", expected the value of "
+                                 "max_completion_tokens, %" PRId32,
+                                 req->max_tokens, r->max_completion);
+    req->max_tokens = r->max_completion;
+    req->given_max = true;
+    return LS_OK;
 }
 
 ls_status ls_request_read_fields(struct ls_request *req, const struct ls_request_rules *rules,
                                  const json_t *object, bool is_line, struct ls_err *err)
 {
-    struct reading r = { .req = req, .rules = rules, .best_of = -1 };
+    struct reading r = {
+        .req = req, .rules = rules, .best_of = -1, .top_logprobs = -1, .max_completion = -1
+    };
+    const bool is_chat = req->kind == LS_KIND_CHAT;
     set_defaults(req, rules->defaults, is_line);
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)object, key, value)
     {
-        if (is_line_key(key, is_line))
+        if (is_line_key(key, is_chat, is_line))
             continue;
-        const struct field *f = find_field(key);
+        const struct field *f = find_field(key, is_chat ? CHAT : TEXT);
         if (!f)
             return ls_request_refuse(req, "unknown_field", err, "unknown field '%.64s'", key);
         ls_status status = json_is_null(value) ? LS_OK : f->read(&r, f, value, err);
         if (status)
             return status;
     }
-    if (r.best_of >= 0 && r.best_of != req->n)
-        return ls_request_refuse(req, "invalid_value", err,
-                                 "best_of is %" PRId32 ", expected the value of n, %" PRId32,
-                                 r.best_of, req->n);
-    return LS_OK;
+    return settle(&r, json_is_number(json_object_get(object, "max_tokens")), err);
 }

@@ -1,4 +1,4 @@
-/* The two halves of reading a request's JSON. Layer: jobs, private to request*.c. */
+/* The parts of reading a request's JSON. Layer: jobs, private to request*.c. */
 #ifndef LS_JOBS_REQUEST_PARTS_H
 #define LS_JOBS_REQUEST_PARTS_H
 
@@ -18,6 +18,26 @@ ls_status ls_request_read_prompts(struct ls_request *req, const struct ls_reques
 /* One text as the only prompt. */
 ls_status ls_request_read_text(struct ls_request *req, const struct ls_request_rules *rules,
                                const char *text, size_t n, struct ls_err *err);
+
+/* One more prompt of ids [n], or [n + 1] when n_scored > 0; req->prompts has room for it. */
+ls_status ls_request_add_ids(struct ls_request *req, const struct ls_request_rules *rules,
+                             const int32_t *ids, size_t n, size_t n_scored, struct ls_err *err);
+
+/* A chat, from the body or the plain object that holds its messages. */
+ls_status ls_request_read_chat(struct ls_request *req, const struct ls_request_rules *rules,
+                               const json_t *body, bool is_line, struct ls_err *err);
+
+/* Checks a body's messages and renders them; *text is the caller's. */
+ls_status ls_request_render(struct ls_request *req, const struct ls_chat *chat,
+                            const json_t *body, struct ls_bytes *text, struct ls_err *err);
+
+/* A line of the harness: whether an object is one, and what it says. */
+bool ls_request_is_harness(const json_t *line);
+ls_status ls_request_read_harness(struct ls_request *req, const struct ls_request_rules *rules,
+                                  const json_t *line, struct ls_err *err);
+/* A text to be scored as a whole. */
+ls_status ls_request_read_document(struct ls_request *req, const struct ls_request_rules *rules,
+                                   const char *text, size_t n, struct ls_err *err);
 
 /* n elements of `size` bytes in the request's arena. LS_E_MEMORY. */
 ls_status ls_request_take(struct ls_request *req, void **out, size_t n, size_t size,

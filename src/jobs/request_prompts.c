@@ -37,6 +37,12 @@ static ls_status check_prompt(struct ls_request *req, const struct ls_request_ru
                              n, req->max_tokens, rules->context);
 }
 
+/* A chat that names no limit goes on to its end: the last token needs no position. */
+static int32_t what_is_left(const struct ls_request_rules *rules, size_t n_prompt)
+{
+    return n_prompt <= (size_t)rules->context ? rules->context - (int32_t)n_prompt + 1 : 1;
+}
+
 /* Ids beyond the embedding: a tokenizer may know more tokens than the model. */
 static ls_status check_ids(struct ls_request *req, const struct ls_request_rules *rules,
                            const int32_t *ids, size_t n, struct ls_err *err)
@@ -55,9 +61,11 @@ static ls_status encode(struct ls_request *req, const struct ls_request_rules *r
 {
     void *tokens;
     ls_status status =
-        ls_tokenizer_encode(rules->tokenizer, p->text, p->n_text, true, ids, err);
+        ls_tokenizer_encode(rules->tokenizer, p->text, p->n_text, req->add_special, ids, err);
     if (status == LS_E_REQUEST)
         req->code = "invalid_text";
+    if (!status && req->kind == LS_KIND_CHAT && !req->given_max)
+        req->max_tokens = what_is_left(rules, ids->n);
     if (!status)
         status = check_prompt(req, rules, ids->n, err);
     if (!status)
@@ -115,6 +123,22 @@ static ls_status add_ids(struct ls_request *req, const struct ls_request_rules *
         ids[i] = (int32_t)id;
     }
     req->prompts[req->n_prompts++] = (struct ls_prompt){ .tokens = ids, .n = (uint32_t)n };
+    return LS_OK;
+}
+
+ls_status ls_request_add_ids(struct ls_request *req, const struct ls_request_rules *rules,
+                             const int32_t *ids, size_t n, size_t n_scored, struct ls_err *err)
+{
+    void *copy;
+    const size_t n_copy = n + (n_scored > 0);
+    ls_status status = check_ids(req, rules, ids, n_copy, err);
+    if (!status)
+        status = ls_request_take(req, &copy, n_copy, sizeof(int32_t), err);
+    if (status)
+        return status;
+    memcpy(copy, ids, n_copy * sizeof(int32_t));
+    req->prompts[req->n_prompts++] =
+        (struct ls_prompt){ .tokens = copy, .n = (uint32_t)n, .n_scored = (uint32_t)n_scored };
     return LS_OK;
 }
 

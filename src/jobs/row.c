@@ -1,4 +1,4 @@
-#include "jobs/row.h"
+#include "jobs/row_parts.h"
 
 #include <string.h>
 
@@ -126,23 +126,42 @@ static void add_usage(struct ls_out *out, const struct ls_request *req,
     ls_out_text(out, "}");
 }
 
+static ls_status add_choices(struct ls_out *out, const struct ls_request *req,
+                             const struct ls_choice *choices,
+                             const struct ls_tokenizer *tokenizer, struct ls_err *err)
+{
+    if (ls_row_is_score(req))
+        return ls_row_score_choice(out, req, choices, tokenizer, err);
+    ls_status status = LS_OK;
+    for (uint32_t i = 0; !status && i < n_choices(req); i++) {
+        ls_out_text(out, i ? "," : "");
+        status = req->kind == LS_KIND_CHAT
+                     ? ls_row_chat_choice(out, &choices[i], tokenizer, err)
+                     : add_choice(out, &choices[i], tokenizer, err);
+    }
+    return status;
+}
+
 static ls_status add_body(struct ls_out *out, const struct ls_request *req,
                           const struct ls_choice *choices, const struct ls_row_rules *rules,
                           struct ls_err *err)
 {
+    const bool is_chat = req->kind == LS_KIND_CHAT;
     const char *model = req->model ? req->model : rules->model_name;
     ls_out_text(out, "{\"id\":");
-    add_id(out, "cmpl-", req, 0);
-    ls_out_text(out, ",\"object\":\"text_completion\",\"created\":0,\"model\":");
+    add_id(out, is_chat ? "chatcmpl-" : "cmpl-", req, 0);
+    ls_out_text(out, is_chat ? ",\"object\":\"chat.completion\""
+                             : ",\"object\":\"text_completion\"");
+    ls_out_text(out, ",\"created\":0,\"model\":");
     ls_out_string(out, model, strlen(model));
     ls_out_text(out, ",\"choices\":[");
-    ls_status status = LS_OK;
-    for (uint32_t i = 0; !status && i < n_choices(req); i++) {
-        ls_out_text(out, i ? "," : "");
-        status = add_choice(out, &choices[i], rules->tokenizer, err);
-    }
+    ls_status status = add_choices(out, req, choices, rules->tokenizer, err);
     ls_out_text(out, "]");
     add_usage(out, req, choices);
+    if (ls_row_is_score(req))
+        ls_row_score_sums(out, req, choices);
+    else if (req->kind == LS_KIND_GENERATE)
+        ls_out_text(out, req->truncated ? ",\"truncated\":true" : ",\"truncated\":false");
     ls_out_text(out, "}");
     return status;
 }
@@ -182,11 +201,18 @@ static void add_evidence(struct ls_out *out, const struct ls_request *req,
                          const struct ls_choice *choices, enum ls_digest kind,
                          const unsigned char digest[32])
 {
+    uint64_t rows = 0;
+    if (ls_row_is_score(req)) {
+        for (uint32_t i = 0; i < n_choices(req); i++)
+            rows += choices[i].n_digested;
+        ls_row_score_ids(out, req, choices);
+        add_digest(out, digest, rows, kind);
+        return;
+    }
     if (n_choices(req) == 1) {
         add_choice_evidence(out, choices, kind);
         return;
     }
-    uint64_t rows = 0;
     ls_out_text(out, "{\"choices\":[");
     for (uint32_t i = 0; i < n_choices(req); i++) {
         ls_out_text(out, i ? "," : "");
@@ -218,14 +244,17 @@ ls_status ls_row_write(struct ls_out *out, const struct ls_request *req,
                        const struct ls_choice *choices, const struct ls_row_rules *rules,
                        unsigned char digest[32], struct ls_err *err)
 {
-    digest_of(req, choices, rules->digest, digest);
+    /* scores come with a digest only when it was asked for in so many words */
+    const bool bare = ls_row_is_score(req) && rules->digest == LS_DIGEST_GENERATED;
+    const enum ls_digest kind = bare ? LS_DIGEST_NONE : rules->digest;
+    digest_of(req, choices, kind, digest);
     add_front(out, req, 0);
     ls_out_text(out, ",\"response\":{\"status_code\":200,\"request_id\":");
     add_id(out, "req_", req, 0);
     ls_out_text(out, ",\"body\":");
     ls_status status = add_body(out, req, choices, rules, err);
     ls_out_text(out, "},\"error\":null,\"lockstep\":");
-    add_evidence(out, req, choices, rules->digest, digest);
+    add_evidence(out, req, choices, kind, digest);
     ls_out_text(out, "}\n");
     return status ? status : ls_out_check(out, "a result row", err);
 }

@@ -1,11 +1,18 @@
 /* One line of the output file, as text. Layer: jobs. Local, pure: a row is a function of the
  * request and its results, so it is the same whatever the layout and timing.
  *
- * A success row is an OpenAI batch output line whose body is a text completion, plus
+ * A success row is an OpenAI batch output line whose body is a text completion or, for a chat,
+ * a chat completion, plus
  *   "lockstep": {"token_ids": [...], "logits_digest": "b2:<64 hex>", "rows": N}
  * of one choice; of several {"choices": [one such object each], "logits_digest": BLAKE2b-256
  * over the choices' digests, "rows": their sum}. logits_digest is null under --digest none. An
  * error row has "response": null and "error": {"code", "message", "line"}.
+ *
+ * The harness's requests and scored texts are text completions too, with more in the body:
+ * loglikelihood (natural logarithm, the sum), scored_tokens, truncated, and is_greedy or, of a
+ * rolling one, perplexity, bits_per_byte, bytes and windows; generate_until has truncated. In
+ * `lockstep` token_ids are then the scored ones (of a rolling one only with logprobs) and
+ * context_tokens counts those in front of them; the digest is there under --digest all.
  *
  * text is "" without a tokenizer. logprobs is OpenAI's object; a token whose bytes are no whole
  * characters is written as bytes:\xNN..., one without a spelling as token_id:N; with echo the

@@ -1,4 +1,4 @@
-#include "jobs/row.h"
+#include "jobs/row_parts.h"
 
 #include "text/utf8.h"
 
@@ -29,8 +29,8 @@ static ls_status show_token(struct ls_bytes *out, int32_t token,
     return status;
 }
 
-static ls_status add_token(struct ls_out *out, int32_t token,
-                           const struct ls_tokenizer *tokenizer, struct ls_err *err)
+ls_status ls_row_token(struct ls_out *out, int32_t token, const struct ls_tokenizer *tokenizer,
+                       struct ls_err *err)
 {
     struct ls_bytes shown = { 0 };
     ls_status status = show_token(&shown, token, tokenizer, err);
@@ -81,8 +81,8 @@ static ls_status add_entry(struct dictionary *d, int32_t token, double logprob,
     return LS_OK;
 }
 
-static ls_status add_top(struct ls_out *out, const struct ls_scores *scores, size_t at,
-                         const struct ls_tokenizer *tokenizer, struct ls_err *err)
+ls_status ls_row_top(struct ls_out *out, const struct ls_scores *scores, size_t at,
+                     const struct ls_tokenizer *tokenizer, struct ls_err *err)
 {
     struct dictionary d = { .out = out, .tokenizer = tokenizer };
     const struct ls_score *own = &scores->items[at];
@@ -113,7 +113,7 @@ static ls_status add_offsets(struct ls_out *out, const struct ls_choice *c, stru
     uint32_t chars = 0;
     const size_t n_prompt = c->req->echo ? c->prompt->n : 0;
     ls_status status = LS_OK;
-    if (d && !n_prompt)
+    if (d && !n_prompt && !c->req->text_alone)
         status = ls_prime_detok(d, c->prompt, err);
     for (size_t i = 0; !status && i < n_prompt + c->tokens.n; i++) {
         ls_out_text(out, i ? "," : "");
@@ -148,10 +148,10 @@ ls_status ls_row_logprobs(struct ls_out *out, const struct ls_choice *choice,
     ls_status status = LS_OK;
     ls_out_text(out, "{\"tokens\":[");
     if (echo)
-        status = add_token(out, choice->prompt->tokens[0], tokenizer, err);
+        status = ls_row_token(out, choice->prompt->tokens[0], tokenizer, err);
     for (size_t i = 0; !status && i < s->n; i++) {
         ls_out_text(out, i || echo ? "," : "");
-        status = add_token(out, s->items[i].token, tokenizer, err);
+        status = ls_row_token(out, s->items[i].token, tokenizer, err);
     }
     ls_out_text(out, echo ? "],\"token_logprobs\":[null" : "],\"token_logprobs\":[");
     for (size_t i = 0; i < s->n; i++) {
@@ -161,7 +161,7 @@ ls_status ls_row_logprobs(struct ls_out *out, const struct ls_choice *choice,
     ls_out_text(out, echo ? "],\"top_logprobs\":[null" : "],\"top_logprobs\":[");
     for (size_t i = 0; !status && i < s->n; i++) {
         ls_out_text(out, i || echo ? "," : "");
-        status = add_top(out, s, i, tokenizer, err);
+        status = ls_row_top(out, s, i, tokenizer, err);
     }
     return status ? status : add_text_offset(out, choice, tokenizer, err);
 }
@@ -180,7 +180,7 @@ static ls_status add_ranked(struct ls_out *out, bool first, int32_t token, int32
     ls_out_text(out, ",\"rank\":");
     ls_out_i64(out, rank);
     ls_out_text(out, ",\"decoded_token\":");
-    ls_status status = add_token(out, token, tokenizer, err);
+    ls_status status = ls_row_token(out, token, tokenizer, err);
     ls_out_text(out, "}");
     return status;
 }
