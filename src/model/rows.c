@@ -4,7 +4,7 @@
 
 static float *row(float *base, size_t ld, uint32_t t)
 {
-    return base + (size_t)t * ld;
+    return base ? base + (size_t)t * ld : NULL; /* absent arrays stay so */
 }
 
 static enum ls_fmt format_of(enum ls_dtype dtype)
