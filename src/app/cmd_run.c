@@ -20,7 +20,7 @@ struct lead {
     struct ls_chat_process *chat;
     struct ls_run_wish wish;
     struct ls_link_wish link;
-    struct ls_secret *secret; /* NULL: none was given; wiped as soon as the links have keys */
+    struct ls_given_secret *given;
     char model_name[LS_MAX_PATH];
     struct ls_tokenizer *tokenizer; /* NULL: the checkpoint has none */
     struct ls_job *job;
@@ -52,7 +52,7 @@ static int prepare(struct lead *r)
         return ls_plan_command(r->app);
     s = ls_wish_of(&r->wish, o, &err);
     if (!s)
-        s = ls_link_wish_of(&r->link, &r->secret, o, &err);
+        s = ls_link_wish_of(&r->link, r->given, o, &err);
     if (s)
         return fail_before_start(r, s, &err);
     ls_model_name(r->model_name, sizeof r->model_name, ls_options_text(o, LS_OPT_MODEL));
@@ -83,8 +83,6 @@ static int start(struct lead *r)
 {
     struct ls_err err = { .status = LS_OK };
     ls_status s = ls_session_create(&r->session, r->comm, &r->wish, &r->link, &err);
-    ls_secret_destroy(r->secret);
-    r->secret = NULL;
     if (!s)
         s = ls_job_bind(r->job, ls_session_arch(r->session), r->tokenizer, &err);
     if (s)
@@ -167,7 +165,8 @@ static int compute(struct lead *r)
     return conclude(r, end_code(s, &r->counts), s ? err.text : NULL);
 }
 
-static int lead(struct ls_app *app, struct ls_comm *comm, struct ls_chat_process *chat)
+static int lead(struct ls_app *app, struct ls_comm *comm, struct ls_chat_process *chat,
+                struct ls_given_secret *given)
 {
     void *memory = NULL;
     struct ls_err err;
@@ -179,6 +178,7 @@ static int lead(struct ls_app *app, struct ls_comm *comm, struct ls_chat_process
     r->app = app;
     r->comm = comm;
     r->chat = chat;
+    r->given = given;
     r->start_us = ls_now_us();
     int code = prepare(r);
     if (code != GO)
@@ -190,27 +190,24 @@ static int lead(struct ls_app *app, struct ls_comm *comm, struct ls_chat_process
     ls_session_destroy(r->session);
     ls_job_destroy(r->job);
     ls_tokenizer_destroy(r->tokenizer);
-    ls_secret_destroy(r->secret);
     ls_free(r);
     return code;
 }
 
 /* What ended the run is rank 0's to say. */
-static int follow(struct ls_app *app, struct ls_comm *comm)
+static int follow(struct ls_app *app, struct ls_comm *comm, struct ls_given_secret *given)
 {
     struct ls_session *session = NULL;
     struct ls_link_wish link;
-    struct ls_secret *secret = NULL;
     struct ls_err err;
     ls_status s = ls_app_read_config(app, &err);
     if (!s) {
-        ls_link_wish_of(&link, &secret, &app->options, &err);
+        ls_link_wish_of(&link, given, &app->options, &err);
     } else {
         link = (struct ls_link_wish){ .level = LS_LEVEL_SEALED, .status = s };
         snprintf(link.text, sizeof link.text, "%s", err.text);
     }
     s = ls_session_create(&session, comm, NULL, &link, &err);
-    ls_secret_destroy(secret);
     if (!s)
         s = ls_session_run(session, NULL, &err);
     ls_session_destroy(session);
@@ -239,18 +236,21 @@ int ls_cmd_run(struct ls_app *app)
     struct ls_err err;
     struct ls_comm *comm = NULL;
     struct ls_chat_process chat = { 0 };
+    struct ls_given_secret given;
     if (asks_for_a_look(&app->options))
         return look(app);
     if (app->rank == 0)
         ls_chat_fork(&chat);
+    ls_secret_take_fd(&given, &app->options);
     int code = LS_EXIT_REFUSED;
     if (ls_comm_create(&comm, app->mpi ? LS_COMM_MPI : LS_COMM_SELF, &err)) {
         code = ls_app_fail(app, LS_EXIT_REFUSED, &err);
     } else {
         app->rank = ls_comm_rank(comm);
         ls_stop_catch(app->rank == 0);
-        code = app->rank == 0 ? lead(app, comm, &chat) : follow(app, comm);
+        code = app->rank == 0 ? lead(app, comm, &chat, &given) : follow(app, comm, &given);
     }
+    ls_secret_destroy(given.secret);
     ls_chat_end(&chat);
     ls_comm_destroy(comm);
     return code;

@@ -343,6 +343,7 @@ static const struct ls_option options[LS_N_OPTS] = {
                            .max = 1 << 20,
                            .section = LINKS,
                            .commands = RUNS,
+                           .argv_only = true,
                            .help = "Read the key file from this open descriptor instead." },
     [LS_OPT_ALLOW_PLAIN_ACROSS_HOSTS] = { .name = "allow-plain-across-hosts",
                                           .type = LS_VALUE_FLAG,

@@ -2,12 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { READ_WAIT_MS = 10000 };
 
 enum { SHARED_NAME = sizeof "/lockstep-" + 2 * LS_SECRET_NAME };
 
@@ -16,9 +19,15 @@ enum { SHARED_NAME = sizeof "/lockstep-" + 2 * LS_SECRET_NAME };
 /* The descriptor's bytes, up to room; -1 with errno. */
 static ssize_t read_all(int fd, unsigned char *bytes, size_t room)
 {
+    struct pollfd ready = { .fd = fd, .events = POLLIN };
     size_t n = 0;
     while (n < room) {
-        ssize_t got = read(fd, bytes + n, room - n);
+        int there = poll(&ready, 1, READ_WAIT_MS);
+        if (there == 0) {
+            errno = ETIMEDOUT;
+            return -1;
+        }
+        ssize_t got = there < 0 ? -1 : read(fd, bytes + n, room - n);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -79,7 +88,12 @@ ls_status ls_secret_read_file(struct ls_secret **out, const char *path, struct l
 ls_status ls_secret_read_fd(struct ls_secret **out, int fd, struct ls_err *err)
 {
     char what[32];
+    struct stat st;
     snprintf(what, sizeof what, "descriptor %d", fd);
+    if (fstat(fd, &st))
+        return ls_fail(err, LS_E_IO, "%s: %s", what, strerror(errno));
+    if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode))
+        return ls_fail(err, LS_E_REFUSED, "%s: neither a file nor a pipe", what);
     ls_status s = parse_fd(out, fd, what, err);
     close(fd);
     return s;

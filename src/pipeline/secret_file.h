@@ -11,7 +11,8 @@
 
 /* A regular file of this user's that nobody else may read or write (mode 0600 or 0400). */
 ls_status ls_secret_read_file(struct ls_secret **out, const char *path, struct ls_err *err);
-/* Reads an inherited descriptor to its end and closes it. */
+/* Reads an inherited descriptor, of a file or a pipe, to its end, and closes it; LS_E_IO when
+ * that takes over 10 s. To be called before anything else opens descriptors. */
 ls_status ls_secret_read_fd(struct ls_secret **out, int fd, struct ls_err *err);
 
 /* A new key file, mode 0600; a file that is there is never touched (LS_E_IO). `about` becomes
