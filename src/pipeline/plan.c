@@ -269,25 +269,72 @@ static ls_status size_cache(struct ls_plan *plan, const struct ls_arch *arch,
 
 /* --- layers and the whole ----------------------------------------------------------------- */
 
+static ls_status too_few_cuts(const struct ls_arch *arch, int n_stages, int n_units,
+                              struct ls_err *err)
+{
+    int reader = 0;
+    for (int l = 1; l < arch->n_layers; l++)
+        if (!ls_cut_allowed(arch, l, &reader))
+            break;
+    return ls_fail(err, LS_E_REFUSED,
+                   "%d ranks but the model can be cut into %d stages only: layer %d reads the "
+                   "keys and values of layer %d; start at most %d",
+                   n_stages, n_units, reader, arch->layers[reader].kv_source, n_units);
+}
+
 /* Bytes of weights stand for time: decoding reads each once per step, and a prompt's arithmetic
- * is proportional to them. The last layer's bytes hold the head's. */
+ * is proportional to them. The last layer's bytes hold the head's. Layers that no cut may
+ * separate are split as one. */
+static ls_status split_by_cost(int n_stages, const struct ls_arch *arch,
+                               const struct ls_checkpoint *ckpt, int32_t *first,
+                               struct ls_err *err)
+{
+    void *cost = NULL, *begin = NULL;
+    int n_units = 0;
+    ls_status s =
+        ls_alloc(&cost, (uint64_t)arch->n_layers * sizeof(uint64_t), "layer costs", err);
+    if (!s)
+        s = ls_alloc(&begin, (uint64_t)arch->n_layers * sizeof(int32_t), "layer units", err);
+    for (int l = 0; !s && l < arch->n_layers; l++) {
+        if (ls_cut_allowed(arch, l, NULL))
+            ((int32_t *)begin)[n_units++] = l;
+        ((uint64_t *)cost)[n_units - 1] += ls_weights_bytes(arch, ckpt, l, l + 1);
+    }
+    if (!s && n_units < n_stages)
+        s = too_few_cuts(arch, n_stages, n_units, err);
+    if (!s)
+        s = ls_plan_split(cost, n_units, 0, 0, n_stages, first, err);
+    for (int i = 0; !s && i <= n_stages; i++)
+        first[i] = first[i] < n_units ? ((int32_t *)begin)[first[i]] : arch->n_layers;
+    ls_free(cost);
+    ls_free(begin);
+    return s;
+}
+
+static ls_status check_cut(int stage, int first_layer, const struct ls_arch *arch,
+                           struct ls_err *err)
+{
+    int reader = 0;
+    if (ls_cut_allowed(arch, first_layer, &reader))
+        return LS_OK;
+    return ls_fail(err, LS_E_REFUSED,
+                   "stage %d cannot begin at layer %d: layer %d reads the keys and values of "
+                   "layer %d",
+                   stage, first_layer, reader, arch->layers[reader].kv_source);
+}
+
 static ls_status split_layers(struct ls_plan *plan, const struct ls_arch *arch,
                               const struct ls_checkpoint *ckpt, const struct ls_run_wish *wish,
                               struct ls_err *err)
 {
     int32_t first[LS_MAX_STAGES + 1];
     ls_status s = LS_OK;
-    if (wish->layers[0]) {
+    if (wish->layers[0])
         s = ls_plan_parse_layers(wish->layers, arch->n_layers, plan->n_stages, first, err);
-    } else {
-        void *cost = NULL;
-        s = ls_alloc(&cost, (uint64_t)arch->n_layers * sizeof(uint64_t), "layer costs", err);
-        for (int l = 0; !s && l < arch->n_layers; l++)
-            ((uint64_t *)cost)[l] = ls_weights_bytes(arch, ckpt, l, l + 1);
-        if (!s)
-            s = ls_plan_split(cost, arch->n_layers, 0, 0, plan->n_stages, first, err);
-        ls_free(cost);
-    }
+    else
+        s = split_by_cost(plan->n_stages, arch, ckpt, first, err);
+    for (int i = 0; !s && i < plan->n_stages; i++)
+        s = check_cut(i, first[i], arch, err);
     for (int i = 0; !s && i < plan->n_stages; i++) {
         struct ls_stage_plan *sp = &plan->stages[i];
         sp->first_layer = first[i];
@@ -348,6 +395,9 @@ static ls_status check_ranges(const struct ls_plan *plan, const struct ls_arch *
             return ls_fail(err, LS_E_REFUSED,
                            "plan: stage %d has layers [%d, %d), expected to begin at %d", i,
                            sp->first_layer, sp->last_layer, expected);
+        ls_status s = check_cut(i, sp->first_layer, arch, err);
+        if (s)
+            return s;
         if (sp->threads < 1 || sp->threads > LS_MAX_THREADS)
             return ls_fail(err, LS_E_REFUSED, "plan: stage %d has %d threads", i, sp->threads);
         expected = sp->last_layer;
