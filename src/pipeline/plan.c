@@ -344,6 +344,31 @@ static ls_status split_layers(struct ls_plan *plan, const struct ls_arch *arch,
     return s;
 }
 
+/* Signs of life come between layers, so nobody may be given up while a layer of the largest
+ * step could still be computed, on a slow core and three times over. */
+static int32_t choose_silence(const struct ls_plan *plan, const struct ls_arch *arch,
+                              const struct ls_checkpoint *ckpt, const struct ls_run_wish *wish)
+{
+    const double rate = wish->cpu_path == LS_CPU_REF ? 5e8 : 2e9; /* additions, each core */
+    double longest_s = 0;
+    if (wish->silence_s > 0)
+        return wish->silence_s;
+    for (int s = 0; s < plan->n_stages; s++) {
+        const struct ls_stage_plan *sp = &plan->stages[s];
+        for (int l = sp->first_layer; l < sp->last_layer; l++) {
+            /* two bytes a weight; of experts only the chosen ones are computed */
+            double weights = (double)ls_weights_bytes(arch, ckpt, l, l + 1) / 2;
+            if (arch->experts.n > 0 && arch->layers[l].ffn == LS_FFN_EXPERTS)
+                weights *= (double)arch->experts.n_chosen / arch->experts.n;
+            double t = weights * plan->budget / (rate * sp->threads);
+            longest_s = t > longest_s ? t : longest_s;
+        }
+    }
+    return longest_s * 3 > LS_MAX_SILENCE_S ? LS_MAX_SILENCE_S
+           : longest_s * 3 < LS_SILENCE_S   ? LS_SILENCE_S
+                                            : (int32_t)(longest_s * 3);
+}
+
 static ls_status choose_stages(struct ls_plan *plan, const struct ls_arch *arch,
                                const struct ls_run_wish *wish, int n_ranks, struct ls_err *err)
 {
@@ -379,6 +404,7 @@ ls_status ls_plan_form(struct ls_plan *plan, const struct ls_arch *arch,
     if (s)
         return s;
     fill_limits(plan);
+    plan->silence_s = choose_silence(plan, arch, ckpt, wish);
     s = size_cache(plan, arch, wish, reports, err);
     return s ? s : ls_plan_check(plan, arch, n_ranks, err);
 }

@@ -1,14 +1,15 @@
 /* The end of a run on one rank. */
+#include "base/fault.h"
 #include "pipeline/stats.h"
 #include "pipeline/worker_state.h"
 
 #include <stdio.h>
 
 enum {
-    CLEAN_END_US = 30000000, /* wait for the other ranks, which are idle */
-    END_US = 4000000,        /* the same after a failure: they may be gone */
-    STOP_US = 8000000,       /* for STOP, which rank 0 sends between two layers */
-    SETTLE_US = 1000000,     /* wait for own sends */
+    CLEAN_END_US = 8000000, /* wait for the other ranks, which are idle */
+    END_US = 4000000,       /* the same after a failure: they may be gone */
+    STOP_US = 8000000,      /* for STOP, which rank 0 sends between two layers */
+    SETTLE_US = 1000000,    /* wait for own sends */
 };
 
 static void fill_stats(struct ls_worker *w)
@@ -46,8 +47,8 @@ static bool sends_are_idle(struct ls_worker *w)
            (!s->result_out.link || ls_link_idle(s->result_out.link));
 }
 
-/* Rank 0: the last word of every other rank. A rank that says nothing keeps empty statistics.
- */
+/* Rank 0: the last word of every other rank. A rank that says nothing keeps empty statistics,
+ * and the first such rank is remembered. */
 static void collect_stats(struct ls_worker *w, bool clean)
 {
     struct ls_session *s = w->s;
@@ -64,9 +65,11 @@ static void collect_stats(struct ls_worker *w, bool clean)
             ls_control_done(s->control, r, NULL);
         if (st || final)
             r++;
-        else if (ls_now_us() > deadline)
+        else if (ls_now_us() > deadline || (s->control->hurry && *s->control->hurry)) {
+            s->missing = r;
+            ls_comm_set_failed(s->comm);
             return;
-        else if (!m.kind)
+        } else if (!m.kind)
             ls_comm_idle(&idle);
     }
 }
@@ -110,6 +113,9 @@ static void end_follow(struct ls_worker *w, ls_status status, const char *text)
 void ls_worker_end(struct ls_worker *w, ls_status status, const char *text)
 {
     if (status && status != LS_E_DRAINED)
+        ls_comm_set_failed(w->s->comm);
+    ls_control_set_doing(w->s->control, LS_DOING_SHUTDOWN, w->next_id);
+    if (LS_FAULT(SHUTDOWN, w->s->rank))
         ls_comm_set_failed(w->s->comm);
     fill_stats(w);
     if (w->s->rank == 0)

@@ -1,4 +1,5 @@
 /* One step on one stage: receive, compute, send on. */
+#include "base/fault.h"
 #include "pipeline/worker_state.h"
 #include "tensor/dtype.h"
 #include "wire/tensor.h"
@@ -59,12 +60,25 @@ static ls_status send_logits(struct ls_worker *w, struct ls_step *step, struct l
     return LS_OK;
 }
 
+/* A step without prompts has rows of one token. */
+static bool is_prefill(const struct ls_step *step)
+{
+    return step->n_tokens > step->n_rows;
+}
+
 static ls_status run_stage(struct ls_worker *w, struct ls_step *step, const void *hidden_in,
                            void *hidden_out, struct ls_err *err)
 {
     uint64_t begin = ls_now_us();
+    bool prefill = is_prefill(step);
+    ls_control_set_doing(w->s->control, prefill ? LS_DOING_PREFILL : LS_DOING_DECODE, step->id);
+    if (prefill ? LS_FAULT(PREFILL, w->s->rank) : LS_FAULT(DECODE, w->s->rank))
+        return ls_fail(err, LS_E_COMPUTE, "a fault of the test");
     ls_status st = ls_stage_run(w->s->stage, step, hidden_in, hidden_out, err);
     w->stats.compute_us += ls_now_us() - begin;
+    ls_control_set_doing(w->s->control, LS_DOING_SEND, step->id);
+    if (!st && w->s->rank > 0 && LS_FAULT(GATHER, w->s->rank))
+        return ls_fail(err, LS_E_COMPUTE, "a fault of the test");
     return st;
 }
 
@@ -108,6 +122,7 @@ static ls_status run_step(struct ls_worker *w, struct ls_step *step, const void 
         return LS_OK; /* the loop says how it ended; a step given up is no failure of its own */
     if (st)
         return st;
+    ls_control_set_doing(w->s->control, LS_DOING_WAIT, step->id + 1);
     if (w->next_id++ == 0)
         w->allocs_after_first = ls_alloc_count();
     return LS_OK;
