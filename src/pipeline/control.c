@@ -105,17 +105,14 @@ const char *ls_control_name(const struct ls_control *ctl, int peer, char text[LS
     return text;
 }
 
-static ls_status send_now(struct ls_control *ctl, int peer, unsigned char *payload,
-                          enum ls_kind kind, uint64_t id, const void *body, size_t n,
-                          struct ls_err *err)
+static ls_status send_now(struct ls_control *ctl, int peer, enum ls_kind kind, uint64_t id,
+                          const void *body, size_t n, struct ls_err *err)
 {
     struct ls_frame frame = { .kind = (uint8_t)kind, .id = id, .table_bytes = (uint32_t)n };
     if (n > MAX_PAYLOAD)
         return ls_fail(err, LS_E_INTERNAL, "control frame of %zu bytes, at most %d fit", n,
                        MAX_PAYLOAD);
-    if (n)
-        memcpy(payload, body, n);
-    return ls_channel_send(&ctl->out[peer], &frame, err);
+    return ls_channel_send(&ctl->out[peer], &frame, body, err);
 }
 
 ls_status ls_control_send(struct ls_control *ctl, int peer, enum ls_kind kind, uint64_t id,
@@ -125,9 +122,8 @@ ls_status ls_control_send(struct ls_control *ctl, int peer, enum ls_kind kind, u
     char name[LS_RANK_NAME];
     unsigned idle = 0;
     for (;;) {
-        unsigned char *payload = ls_channel_payload(&ctl->out[peer]);
-        if (payload)
-            return send_now(ctl, peer, payload, kind, id, body, n, err);
+        if (ls_channel_payload(&ctl->out[peer]))
+            return send_now(ctl, peer, kind, id, body, n, err);
         ls_status s = ls_comm_progress(ctl->comm, err);
         if (s)
             return s;
@@ -337,13 +333,13 @@ ls_status ls_control_beat(struct ls_control *ctl, uint64_t now_us, struct ls_err
     for (int r = 0; r < ctl->n_ranks; r++) {
         if (!is_peer(ctl, r))
             continue;
-        unsigned char *payload = ls_channel_payload(&ctl->out[r]);
-        if (!payload) /* the last beats are still on their way: the peer computes */
+        /* no room: the last beats are still on their way, the peer computes */
+        if (!ls_channel_payload(&ctl->out[r]))
             continue;
-        ls_status s = ctl->rank == 0 ? send_now(ctl, r, payload, LS_KIND_PLAN, LS_PHASE_BEAT,
-                                                body, sizeof body, err)
-                                     : send_now(ctl, r, payload, LS_KIND_STATS, LS_STATS_BEAT,
-                                                body, sizeof body, err);
+        ls_status s =
+            ctl->rank == 0
+                ? send_now(ctl, r, LS_KIND_PLAN, LS_PHASE_BEAT, body, sizeof body, err)
+                : send_now(ctl, r, LS_KIND_STATS, LS_STATS_BEAT, body, sizeof body, err);
         if (s)
             return s;
     }

@@ -71,6 +71,18 @@ const struct ls_arch *ls_session_arch(const struct ls_session *session);
 const struct ls_link_terms *ls_session_terms(const struct ls_session *session);
 const struct ls_checkpoint *ls_session_checkpoint(const struct ls_session *session);
 
+enum { LS_N_REFUSALS = LS_E_SHAPE - LS_E_AUTH + 1 };
+
+/* What the links of a stage have sealed, opened and refused. */
+struct ls_link_counts {
+    uint64_t sealed, opened;             /* frames under a key */
+    uint64_t sealed_bytes, opened_bytes; /* of these, header and tag included */
+    uint64_t rekeys; /* keys begun after the first, over its sending links */
+    uint64_t crypto_us;
+    uint64_t copies;                 /* payloads of steps and results that were copied: 0 */
+    uint64_t refused[LS_N_REFUSALS]; /* arrived frames, by status - LS_E_AUTH */
+};
+
 /* Per stage, gathered on rank 0 by ls_session_run's end (STATS). */
 struct ls_stage_stats {
     char host[LS_MAX_HOST];
@@ -81,6 +93,7 @@ struct ls_stage_stats {
     uint64_t compute_us, wait_us, send_us; /* wait: nothing to compute; send: no free buffer */
     uint64_t frames_sent, frames_received, bytes_sent, bytes_received;
     uint64_t step_allocs; /* allocations made by steps after the first: 0 */
+    struct ls_link_counts links;
 };
 const struct ls_stage_stats *ls_session_stats(const struct ls_session *session, int stage);
 /* Steps, most in flight, blocks in use at most. Rank 0. */

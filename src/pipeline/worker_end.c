@@ -12,6 +12,38 @@ enum {
     SETTLE_US = 1000000,    /* wait for own sends */
 };
 
+static void add_sending(struct ls_link_counts *sum, const struct ls_channel *ch)
+{
+    sum->sealed += ch->counts.sealed;
+    sum->sealed_bytes += ch->seal ? ch->counts.bytes : 0;
+    sum->rekeys += ch->frame.epoch;
+    sum->crypto_us += ch->counts.crypto_us;
+}
+
+static void add_receiving(struct ls_link_counts *sum, const struct ls_channel *ch)
+{
+    sum->opened += ch->counts.sealed;
+    sum->opened_bytes += ch->seal ? ch->counts.bytes : 0;
+    sum->crypto_us += ch->counts.crypto_us;
+    for (int i = 0; i < LS_N_REFUSALS; i++)
+        sum->refused[i] += ch->counts.refused[LS_E_AUTH + i];
+}
+
+static void fill_link_counts(struct ls_worker *w)
+{
+    struct ls_session *s = w->s;
+    struct ls_link_counts *sum = &w->stats.links;
+    for (int r = 0; r < s->n_ranks; r++) {
+        add_sending(sum, &s->control->out[r]);
+        add_receiving(sum, &s->control->in[r]);
+    }
+    add_sending(sum, &s->step_out);
+    add_sending(sum, &s->result_out);
+    add_receiving(sum, &s->step_in);
+    add_receiving(sum, &s->result_in);
+    sum->copies = s->step_out.counts.copies + s->result_out.counts.copies;
+}
+
 static void fill_stats(struct ls_worker *w)
 {
     struct ls_session *s = w->s;
@@ -29,6 +61,7 @@ static void fill_stats(struct ls_worker *w)
     out->bytes_received = moved.received_bytes;
     if (w->next_id > 0)
         out->step_allocs = ls_alloc_count() - w->allocs_after_first;
+    fill_link_counts(w);
 }
 
 /* Steps and results that nobody wants any more still have to arrive, or their senders would
