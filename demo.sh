@@ -16,9 +16,9 @@ fi
 ls_mpi_environment
 
 echo
-echo "mpirun -n 2 build/lockstep run --model demo --input configs/demo/prompts.jsonl --output build/demo.jsonl"
+echo "mpirun -n 2 build/lockstep run --model demo --input configs/demo/prompts.jsonl --output build/demo.jsonl --fresh"
 mpirun -n 2 build/lockstep run --model demo --input configs/demo/prompts.jsonl \
-    --output build/demo.jsonl </dev/null
+    --output build/demo.jsonl --fresh </dev/null
 echo
 echo "build/lockstep show --input configs/demo/prompts.jsonl build/demo.jsonl"
 build/lockstep show --input configs/demo/prompts.jsonl build/demo.jsonl

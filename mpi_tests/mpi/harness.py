@@ -37,9 +37,12 @@ def binary():
     return path
 
 
-def run(ranks, *arguments, timeout=300, env=None, program=None):
-    """Runs lockstep on `ranks` MPI ranks (0: without a launcher). Returns the CompletedProcess."""
+def run(ranks, *arguments, timeout=300, env=None, program=None, fresh=True):
+    """Runs lockstep on `ranks` MPI ranks (0: without a launcher). Returns the CompletedProcess. A job starts over,
+    whatever an earlier one left beside its output, unless fresh is False."""
     command = [program or binary(), *map(str, arguments)]
+    if fresh and arguments and arguments[0] in ("run", "score") and "--resume" not in arguments:
+        command += ["--fresh"]
     if ranks:
         command = ["mpirun", "-n", str(ranks), *command]
     environment = {**os.environ, **MPI_ENVIRONMENT, **(env or {})}

@@ -121,7 +121,7 @@ static ls_status admit(struct script *s, struct sequence *all, const struct ls_c
 ls_status script_run(struct script *s, const struct ls_client *client)
 {
     static struct sequence all[MAX_RUNNING];
-    uint64_t draws = 0;
+    uint64_t draws = 0, steps = 0;
     enum ls_next what = LS_NEXT_LATER;
     ls_status status = LS_OK;
     memset(all, 0, sizeof all);
@@ -141,6 +141,8 @@ ls_status script_run(struct script *s, const struct ls_client *client)
             continue;
         }
         int i = (int)(ls_philox_uniform(s->seed, draws++) * s->max_running);
+        if (s->stop_after && steps++ == s->stop_after)
+            return ls_fail(&s->err, LS_E_DRAINED, "stopped by the script");
         if (all[i].running)
             status = step(&all[i], client, (uint32_t)(s->seed % 4), &s->err);
         if (!status)
@@ -161,6 +163,7 @@ ls_status script_job(struct script_job *j, const char *folder, const void *input
     }
     if (!j->config.output)
         j->config.output = rig_in(folder, "out.jsonl");
+    j->config.fresh = !j->resume;
     j->config.progress = LS_PROGRESS_NONE;
     j->config.model_name = "tiny";
     if (!j->script.max_running)

@@ -14,6 +14,7 @@ enum { RIG_NAN = 262 };
 struct script {
     uint64_t seed;
     int max_running;
+    uint64_t stop_after;   /* rows of logits, then the run fails (LS_E_DRAINED); 0: never */
     int n_calls;           /* of next, so far */
     uint64_t most_running; /* side by side */
     struct ls_err err;
@@ -30,6 +31,7 @@ void script_row(float row[RIG_VOCAB], const int32_t *tokens, uint32_t pos, uint3
 struct script_job {
     struct ls_job_config config;
     const struct ls_tokenizer *tokenizer;
+    bool resume; /* else it starts over */
     struct script script;
     struct ls_job_counts counts;
     char digest[68];

@@ -273,6 +273,7 @@ static void other_files_are_left_alone(void **state)
     rig_write(rig_in(folder, "in.jsonl"), "{}\n", 3);
     const struct ls_job_config config = { .input = rig_in(folder, "in.jsonl"),
                                           .output = rig_in(folder, "out.jsonl"),
+                                          .fresh = true,
                                           .logits_dir = dir };
     assert_int_equal(ls_job_create(&job, &config, &err), LS_E_REFUSED);
     assert_non_null(strstr(err.text, "model.safetensors"));

@@ -95,7 +95,9 @@ int main(int argc, char **argv)
                           .argc = argc,
                           .argv = argv };
     int code = -1;
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of that write, not of the job */
+    /* a closed pipe or a file that may not grow is an error of that write, not of the job */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     if (argc < 2) {
         if (app.rank == 0)
             ls_options_help(&ls_table, -1, stderr);

@@ -1,5 +1,6 @@
 #include "app/manifest.h"
 
+#include "app/facts.h"
 #include "app/plan_view.h"
 #include "app/provenance.h"
 #include "base/alloc.h"
@@ -11,8 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { DIGEST_BYTES = 32, DIGEST_TEXT = 3 + 2 * DIGEST_BYTES + 1, MAX_FILE_BYTES = 1 << 30 };
 
 /* jansson's setters return -1 and keep the object when memory is exhausted: counted here. */
 struct writer {
@@ -41,42 +40,22 @@ static void put_seconds(struct writer *w, json_t *into, const char *key, uint64_
                                        : json_null());
 }
 
-static void digest_text(char out[DIGEST_TEXT], const unsigned char digest[DIGEST_BYTES])
-{
-    memcpy(out, "b2:", 3);
-    sodium_bin2hex(out + 3, DIGEST_TEXT - 3, digest, DIGEST_BYTES);
-}
-
 /* --- the model -------------------------------------------------------------------------------
  */
-
-static json_t *file_digest(const char *folder, const char *name)
-{
-    char path[4096 + 64], text[DIGEST_TEXT], *bytes = NULL;
-    unsigned char digest[DIGEST_BYTES];
-    size_t n;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (ls_file_read(path, MAX_FILE_BYTES, &bytes, &n, NULL))
-        return json_null();
-    crypto_generichash(digest, sizeof digest, (const unsigned char *)bytes, n, NULL, 0);
-    ls_free(bytes);
-    digest_text(text, digest);
-    return json_string(text);
-}
 
 static void put_model(struct writer *w, const struct ls_manifest *m)
 {
     static const char *const files[] = { "config.json", "generation_config.json",
                                          "tokenizer.json", "tokenizer_config.json" };
     json_t *const model = json_object(), *const digests = json_object();
+    char text[LS_DIGEST_TEXT];
     put(w, w->root, "model", model);
     put(w, model, "name", json_string(m->model_name));
     if (m->session) {
         const struct ls_arch *const arch = ls_session_arch(m->session);
-        unsigned char digest[DIGEST_BYTES];
-        char text[DIGEST_TEXT];
+        unsigned char digest[32];
         ls_checkpoint_digest(ls_session_checkpoint(m->session), m->wish->check_bytes, digest);
-        digest_text(text, digest);
+        ls_digest_text(text, digest);
         put(w, model, "family", json_string(arch->family));
         put(w, model, "activations", json_string(ls_fmt_text(arch->dtype)));
         put(w, model, "context", json_integer(arch->context));
@@ -84,28 +63,13 @@ static void put_model(struct writer *w, const struct ls_manifest *m)
         put(w, model, "digest_holds_bytes", json_boolean(m->wish->check_bytes));
     }
     for (int i = 0; i < (int)(sizeof files / sizeof files[0]); i++)
-        put(w, digests, files[i], file_digest(m->wish->model, files[i]));
+        put(w, digests, files[i],
+            ls_file_digest(text, m->wish->model, files[i]) ? json_string(text) : json_null());
     put(w, model, "files", digests);
 }
 
 /* --- stages and counters ---------------------------------------------------------------------
  */
-
-static json_t *links_to_json(struct writer *w, const struct ls_link_counts *c)
-{
-    json_t *const out = json_object(), *const refused = json_object();
-    put_u64(w, out, "frames_sealed", c->sealed);
-    put_u64(w, out, "frames_opened", c->opened);
-    put_u64(w, out, "bytes_sealed", c->sealed_bytes);
-    put_u64(w, out, "bytes_opened", c->opened_bytes);
-    put_u64(w, out, "rekeys", c->rekeys);
-    put_u64(w, out, "crypto_us", c->crypto_us);
-    put_u64(w, out, "payload_copies", c->copies);
-    for (int i = 0; i < LS_N_REFUSALS; i++)
-        put_u64(w, refused, ls_status_name((ls_status)(LS_E_AUTH + i)), c->refused[i]);
-    put(w, out, "refused", refused);
-    return out;
-}
 
 static json_t *stage_to_json(struct writer *w, const struct ls_manifest *m, int stage)
 {
@@ -134,7 +98,6 @@ static json_t *stage_to_json(struct writer *w, const struct ls_manifest *m, int 
     put_u64(w, out, "bytes_sent", s->bytes_sent);
     put_u64(w, out, "bytes_received", s->bytes_received);
     put_u64(w, out, "step_allocations", s->step_allocs);
-    put(w, out, "links", links_to_json(w, &s->links));
     return out;
 }
 
@@ -190,6 +153,7 @@ static void put_job(struct writer *w, const struct ls_manifest *m)
         return;
     put_u64(w, w->root, "rows", c->rows);
     put_u64(w, w->root, "error_rows", c->error_rows);
+    put_u64(w, w->root, "resumed_rows", c->resumed_rows);
     put_u64(w, w->root, "prompt_tokens", c->prompt_tokens);
     put_u64(w, w->root, "generated_tokens", c->generated_tokens);
     put_u64(w, w->root, "bytes_written", c->bytes_written);

@@ -1,27 +1,31 @@
 #include "app/stop.h"
 
+#include "base/clock.h"
+
 #include <signal.h>
 #include <stddef.h>
 
-static volatile sig_atomic_t stop_signal;
+enum { FINISH_US = 30000000 /* after SIGUSR1, for what runs */ };
+
+static volatile sig_atomic_t stop_signal, drain_signal;
 
 static void remember(int number)
 {
-    stop_signal = number;
-}
-
-const volatile sig_atomic_t *ls_stop_flag(void)
-{
-    return &stop_signal;
+    if (number == SIGUSR1)
+        drain_signal = number;
+    else
+        stop_signal = number;
 }
 
 void ls_stop_catch(bool lead)
 {
     struct sigaction action = { .sa_flags = SA_RESTART | (lead ? (int)SA_RESETHAND : 0) };
-    action.sa_handler = remember;
+    action.sa_handler = lead ? remember : SIG_IGN;
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGUSR1, &action, NULL);
 }
 
 static ls_status next(void *arg, struct ls_sequence *seq, enum ls_next *what,
@@ -45,20 +49,41 @@ static ls_status done(void *arg, uint64_t id, const unsigned char digest[32], ui
     return c->done(c->arg, id, digest, n_rows, err);
 }
 
-/* The launcher kills a moment after the signal, so what runs is given up, not finished. */
-static ls_status tick(void *arg, uint64_t n_running, bool *drain, struct ls_err *err)
+static void begin_to_stop(struct ls_stop_client *s, uint64_t now)
 {
-    const struct ls_client *const c = ((struct ls_stop_client *)arg)->inner;
-    if (stop_signal)
-        return ls_fail(err, LS_E_DRAINED, "stopped by %s",
-                       stop_signal == SIGINT ? "SIGINT" : "SIGTERM");
-    return c->tick ? c->tick(c->arg, n_running, drain, err) : LS_OK;
+    if (drain_signal) {
+        s->because = "SIGUSR1";
+        s->stop_us = now + FINISH_US;
+    } else if (s->limit.drain_us && now >= s->limit.drain_us) {
+        s->because = s->limit.what;
+        s->stop_us = s->limit.stop_us;
+    }
 }
 
-void ls_stop_client_init(struct ls_stop_client *s, const struct ls_client *inner)
+static ls_status tick(void *arg, uint64_t n_running, bool *drain, struct ls_err *err)
+{
+    struct ls_stop_client *const s = arg;
+    const struct ls_client *const c = s->inner;
+    const uint64_t now = ls_now_us();
+    if (stop_signal) {
+        s->because = stop_signal == SIGINT ? "SIGINT" : "SIGTERM";
+        return ls_fail(err, LS_E_DRAINED, "stopped by %s", s->because);
+    }
+    if (!s->because)
+        begin_to_stop(s, now);
+    if (s->because && now >= s->stop_us)
+        return ls_fail(err, LS_E_DRAINED, "stopped by %s", s->because);
+    const ls_status status = c->tick ? c->tick(c->arg, n_running, drain, err) : LS_OK;
+    *drain = s->because != NULL;
+    return status;
+}
+
+void ls_stop_client_init(struct ls_stop_client *s, const struct ls_client *inner,
+                         const struct ls_time_limit *limit)
 {
     *s = (struct ls_stop_client){
         .client = { .arg = s, .next = next, .logits = logits, .done = done, .tick = tick },
-        .inner = inner
+        .inner = inner,
+        .limit = *limit
     };
 }

@@ -98,6 +98,26 @@ static const struct ls_option options[LS_N_OPTS] = {
                                .section = RESULTS,
                                .commands = RUNS,
                                .help = "File format of --logits." },
+    [LS_OPT_RESUME] = { .name = "resume",
+                        .type = LS_VALUE_FLAG,
+                        .section = RESULTS,
+                        .commands = RUNS,
+                        .help =
+                            "Go on where an earlier run of the same job ended, whatever its "
+                            "layout. This is what happens anyway." },
+    [LS_OPT_FRESH] = { .name = "fresh",
+                       .type = LS_VALUE_FLAG,
+                       .section = RESULTS,
+                       .commands = RUNS,
+                       .help = "Start over: replace output and journal of an earlier run." },
+    [LS_OPT_TIME_LIMIT] = { .name = "time-limit",
+                            .arg = "T",
+                            .type = LS_VALUE_TEXT,
+                            .standard_note = "the end of the Slurm job, if there is one",
+                            .section = RESULTS,
+                            .commands = RUNS,
+                            .help = "Stop in time to be done after T, as in 90, 15m, 6h or "
+                                    "1:30:00, with exit code 75; the same command goes on." },
     [LS_OPT_PROGRESS] = { .name = "progress",
                           .arg = "auto|bar|plain|none",
                           .type = LS_VALUE_CHOICE,
@@ -219,18 +239,6 @@ static const struct ls_option options[LS_N_OPTS] = {
                                   .help = "Refuse what else is a warning: ranks that share "
                                           "cores or are bound to one, more threads than "
                                           "cores." },
-    [LS_OPT_SILENCE] = { .name = "silence",
-                         .arg = "SECONDS",
-                         .type = LS_VALUE_NUMBER,
-                         .min = 1,
-                         .max = LS_MAX_SILENCE_S,
-                         .standard_note = "10, or more where one layer of a full step may take "
-                                          "longer; 120 for the start of MPI",
-                         .section = LAYOUT,
-                         .commands = RUN | PLAN,
-                         .help = "Give up a rank, and with it the run, that has shown no sign "
-                                 "of life for so long. Ranks show one every 2 seconds and "
-                                 "between layers." },
     [LS_OPT_SEED] = { .name = "seed",
                       .arg = "N",
                       .type = LS_VALUE_NUMBER,
@@ -484,17 +492,21 @@ static const char *const man_exit[] = {
     "more ranks than layers, a CPU path that is not there, a key file that others may read, "
     "several hosts without a secret.",
     "4",
-    "Failed while running. Finished rows are in the output.",
+    "Failed while running. The same command goes on with the rows that are not finished.",
     "75",
-    "Stopped on request (SIGINT, SIGTERM). Finished rows are in the output.",
+    "Stopped on request (SIGUSR1, SIGINT, SIGTERM, a time limit). The same command goes on.",
     "",
     "These are the codes of rank 0; other ranks end with 0. 1, 137 and 143 are the "
     "launcher's own: scripts trust \"complete\": true in the manifest.",
     NULL
 };
 static const char *const man_files[] = {
-    "OUT", "One JSON row for each request line, in input order, the same bytes for any layout.",
-    "OUT.lockstep/manifest.json", "What varies: plan, counters, times, digests, exit code.",
+    "OUT",
+    "One JSON row for each request line, in input order, the same bytes for any layout.",
+    "OUT.lockstep/journal",
+    "Finished rows as they came, from which a stopped job goes on.",
+    "OUT.lockstep/manifest.json",
+    "What varies: plan, counters, times, digests, exit code.",
     NULL
 };
 static const char *const man_examples[] = {

@@ -18,7 +18,7 @@
 #include <stdio.h>
 
 enum {
-    LS_MAX_OPTIONS = 64,
+    LS_MAX_OPTIONS = 96,
     LS_MAX_OPERANDS = 8,
     LS_MAX_CONFIG_BYTES = 1 << 20, /* a longer configuration file is refused */
 };

@@ -28,13 +28,12 @@ void ls_id_set_finish(struct ls_id_set *set)
     set->fd = -1;
 }
 
-static struct slot digest_of(const char *id, size_t n)
+void ls_id_digest(unsigned char digest[LS_ID_BYTES], const char *id, size_t n)
 {
-    struct slot s;
-    crypto_generichash((unsigned char *)&s, sizeof s, (const unsigned char *)id, n, NULL, 0);
-    if (!s.lo && !s.hi)
-        s.lo = 1;
-    return s;
+    static const unsigned char zeros[LS_ID_BYTES];
+    crypto_generichash(digest, LS_ID_BYTES, (const unsigned char *)id, n, NULL, 0);
+    if (!memcmp(digest, zeros, sizeof zeros))
+        digest[0] = 1;
 }
 
 /* Where the digest is, or the free slot where it belongs. */
@@ -111,13 +110,15 @@ static ls_status grow(struct ls_id_set *set, struct ls_err *err)
     return LS_OK;
 }
 
-ls_status ls_id_set_add(struct ls_id_set *set, const char *id, size_t n, bool *fresh,
-                        struct ls_err *err)
+ls_status ls_id_set_add(struct ls_id_set *set, const unsigned char digest[LS_ID_BYTES],
+                        bool *fresh, struct ls_err *err)
 {
+    struct slot slot;
+    memcpy(&slot, digest, sizeof slot);
     if (2 * (set->n_used + 1) > set->n_slots) {
         ls_status status = grow(set, err);
         if (status)
             return status;
     }
-    return put(set, digest_of(id, n), fresh, err);
+    return put(set, slot, fresh, err);
 }

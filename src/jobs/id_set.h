@@ -22,8 +22,12 @@ struct ls_id_set {
 void ls_id_set_init(struct ls_id_set *set, const char *folder);
 void ls_id_set_finish(struct ls_id_set *set);
 
+enum { LS_ID_BYTES = 16 };
+/* What the set keeps of an id. */
+void ls_id_digest(unsigned char digest[LS_ID_BYTES], const char *id, size_t n);
+
 /* *fresh: the id was not in the set; now it is. LS_E_IO. */
-ls_status ls_id_set_add(struct ls_id_set *set, const char *id, size_t n, bool *fresh,
-                        struct ls_err *err);
+ls_status ls_id_set_add(struct ls_id_set *set, const unsigned char digest[LS_ID_BYTES],
+                        bool *fresh, struct ls_err *err);
 
 #endif

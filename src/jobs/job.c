@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "jobs/input.h"
 #include "jobs/job_parts.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 
 enum { COUNT_BLOCK = 256 * 1024 };
 /* Larger inputs are not read ahead just to know how many lines they have. */
-static const off_t count_limit = (off_t)1 << 30;
+static const off_t count_limit = (off_t)1 << 26;
 
 /* --- creation --------------------------------------------------------------------------------
  */
@@ -55,20 +56,6 @@ static ls_status copy_config(struct ls_job *job, const struct ls_job_config *con
     return ls_fail(err, LS_E_MEMORY, "out of memory for the job's settings");
 }
 
-static ls_status open_input(struct ls_job *job, struct ls_err *err)
-{
-    struct stat s;
-    const bool standard = !strcmp(job->config.input, "-");
-    const char *name = standard ? "standard input" : job->config.input;
-    job->input_fd = standard ? STDIN_FILENO : open(job->config.input, O_RDONLY | O_CLOEXEC);
-    if (job->input_fd < 0 || fstat(job->input_fd, &s))
-        return ls_fail(err, LS_E_IO, "cannot open input %s: %s", name, strerror(errno));
-    if (S_ISDIR(s.st_mode))
-        return ls_fail(err, LS_E_USAGE, "input %s is a folder", name);
-    ls_lines_init(&job->lines, job->input_fd, name);
-    return LS_OK;
-}
-
 static ls_status open_folder(struct ls_job *job, struct ls_err *err)
 {
     struct stat s;
@@ -81,11 +68,39 @@ static ls_status open_folder(struct ls_job *job, struct ls_err *err)
     return ls_lock_take(&job->lock, job->folder, "the output", err);
 }
 
+/* The input, or what is to become one when the folder is ours. */
+static ls_status open_input(struct ls_job *job, bool standard, struct ls_err *err)
+{
+    const struct ls_job_config *c = &job->config;
+    ls_status status = standard ? ls_input_spool(&job->input_fd, job->folder, c->fresh, err)
+                                : ls_input_open(&job->input_fd, c->input, err);
+    ls_lines_init(&job->lines, job->input_fd, standard ? "standard input" : c->input);
+    return status;
+}
+
+/* Rows that no journal vouches for are not ours to replace. */
+static ls_status check_output(const struct ls_job *job, struct ls_err *err)
+{
+    char *journal;
+    if (job->config.fresh || !job->rows.old_bytes)
+        return LS_OK;
+    if (asprintf(&journal, "%s/journal", job->folder) < 0)
+        return ls_fail(err, LS_E_MEMORY, "out of memory for the path of the journal");
+    const bool there = !access(journal, F_OK);
+    free(journal);
+    if (there)
+        return LS_OK;
+    return ls_fail(err, LS_E_REFUSED,
+                   "output %s is there and has no journal in %s; --fresh replaces it",
+                   job->config.output, job->folder);
+}
+
 static ls_status open_all(struct ls_job *job, struct ls_err *err)
 {
     struct stat s;
     const struct ls_job_config *c = &job->config;
-    ls_status status = open_input(job, err);
+    const bool standard = !strcmp(c->input, "-");
+    ls_status status = standard ? LS_OK : open_input(job, false, err);
     if (status)
         return status;
     if (!strcmp(c->output, "-") || !c->output[0])
@@ -97,9 +112,11 @@ static ls_status open_all(struct ls_job *job, struct ls_err *err)
     status = open_folder(job, err);
     if (!status)
         status = ls_row_file_open(&job->rows, c->output, job->input_fd, err);
+    if (!status)
+        status = check_output(job, err);
     if (!status && c->logits_dir)
         status = ls_logits_open(&job->logits, c->logits_dir, c->logits_format, err);
-    return status;
+    return status || !standard ? status : open_input(job, true, err);
 }
 
 ls_status ls_job_create(struct ls_job **out, const struct ls_job_config *config,
@@ -112,7 +129,8 @@ ls_status ls_job_create(struct ls_job **out, const struct ls_job_config *config,
     if (status)
         return status;
     struct ls_job *job = memory;
-    job->input_fd = job->rows.fd = job->ids.fd = -1;
+    job->input_fd = job->rows.fd = job->ids.fd = job->index.fd = -1;
+    job->next_row = 1;
     job->client = (struct ls_client){ .arg = job,
                                       .next = ls_job_next,
                                       .logits = ls_job_logits,
@@ -207,21 +225,53 @@ static void set_rules(struct ls_job *job, const struct ls_arch *arch,
                                             .digest = job->config.digest };
 }
 
+void ls_job_fact(struct ls_job *job, const char *name, const char *value)
+{
+    ls_identity_add(&job->identity, name, value);
+}
+
+/* How lines are read is part of what the rows mean. */
+static ls_status find_kind(struct ls_job *job, const struct ls_arch *arch, struct ls_err *err)
+{
+    static const char *const kinds[] = {
+        [LS_INPUT_TEXT] = "text", [LS_INPUT_JSON] = "json", [LS_INPUT_DOCUMENT] = "document"
+    };
+    const char *data;
+    char context[24];
+    size_t n;
+    ls_status status = ls_lines_peek(&job->lines, LS_KIND_BYTES, &data, &n, err);
+    if (status)
+        return status;
+    job->kind = ls_input_kind(job->config.input, data, n);
+    if (job->kind == LS_INPUT_TEXT && job->config.score.scores && !job->config.score.by_line) {
+        job->kind = LS_INPUT_DOCUMENT;
+        job->lines.whole = true;
+    }
+    snprintf(context, sizeof context, "%d", (int)arch->context);
+    ls_job_fact(job, "context", context);
+    ls_job_fact(job, "kind of lines", kinds[job->kind]);
+    ls_identity_add_config(&job->identity, &job->config);
+    return LS_OK;
+}
+
 ls_status ls_job_bind(struct ls_job *job, const struct ls_arch *arch,
                       const struct ls_tokenizer *tokenizer, struct ls_err *err)
 {
     set_rules(job, arch, tokenizer);
     ls_status status = ls_sampler_scratch_init(&job->scratch, arch->vocab, err);
     if (!status)
-        status = ls_row_file_start(&job->rows, err);
+        status = find_kind(job, arch, err);
+    if (!status)
+        status = ls_job_open_journal(job, err);
+    /* without a row the files of logits are another run's, whose clearing may not have ended */
     if (!status && job->logits.folder)
-        status = ls_logits_start(&job->logits, (size_t)arch->vocab, err);
+        status = ls_logits_start(&job->logits, (size_t)arch->vocab, job->resumed_last > 0, err);
     if (status)
         return status;
     const uint64_t now = ls_now_us();
     ls_progress_init(&job->progress, job->config.progress, STDERR_FILENO,
                      job->config.score.scores ? 0 : count_lines(job->input_fd), now);
-    job->flushed_us = now;
+    job->committed_us = now;
     job->bound = true;
     return LS_OK;
 }
@@ -242,19 +292,32 @@ static void show_end(struct ls_job *job)
     ls_progress_show(&job->progress, &counts, ls_now_us(), true);
 }
 
-ls_status ls_job_finish(struct ls_job *job, struct ls_job_counts *counts, struct ls_err *err)
+static ls_status end_files(struct ls_job *job, struct ls_err *err)
 {
     struct ls_err second = { 0 };
+    const bool whole = ls_job_is_whole(job);
+    ls_status status = ls_job_commit(job, err), next;
+    next = ls_row_file_close(&job->rows, whole, status ? &second : err);
+    status = status ? status : next;
+    next = whole ? ls_logits_close(&job->logits, status ? &second : err) : LS_OK;
+    return status ? status : next;
+}
+
+void ls_job_count(const struct ls_job *job, struct ls_job_counts *counts)
+{
+    *counts = job->counts;
+    counts->bytes_written = job->rows.bytes;
+}
+
+ls_status ls_job_finish(struct ls_job *job, struct ls_job_counts *counts, struct ls_err *err)
+{
     ls_status status = LS_OK;
     if (job->bound) {
-        status = ls_row_file_close(&job->rows, err);
-        ls_status logits = ls_logits_close(&job->logits, status ? &second : err);
-        status = status ? status : logits;
+        status = end_files(job, err);
         show_end(job);
     }
     crypto_generichash_final(&job->digest_state, job->digest, sizeof job->digest);
-    job->counts.bytes_written = job->rows.bytes;
-    *counts = job->counts;
+    ls_job_count(job, counts);
     return status;
 }
 
@@ -271,8 +334,14 @@ const char *ls_job_folder(const struct ls_job *job)
 
 static void free_runs(struct ls_job *job)
 {
-    for (uint64_t i = job->reorder.first; i < job->reorder.next; i++)
-        ls_run_destroy(job, ls_reorder_slot(&job->reorder, i)->owner);
+    for (uint32_t i = 0; i < job->runs.cap; i++)
+        ls_run_destroy(job, job->runs.at[i]);
+    while (job->waiting) {
+        struct ls_run *run = job->waiting;
+        job->waiting = run->next;
+        ls_run_destroy(job, run);
+    }
+    ls_runs_finish(&job->runs);
 }
 
 void ls_job_destroy(struct ls_job *job)
@@ -280,7 +349,10 @@ void ls_job_destroy(struct ls_job *job)
     if (!job)
         return;
     free_runs(job);
-    ls_reorder_finish(&job->reorder);
+    ls_journal_close(&job->journal);
+    ls_line_index_close(&job->index);
+    ls_identity_finish(&job->identity);
+    ls_out_finish(&job->record);
     ls_logits_finish(&job->logits);
     ls_row_file_abandon(&job->rows);
     ls_lines_finish(&job->lines);

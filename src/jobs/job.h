@@ -2,7 +2,9 @@
  *
  * Layer: jobs; never MPI. Implements the coordinator's `struct ls_client`. Everything that can
  * be found wrong without a model (input missing, output not writable, logits folder in use) is
- * found by ls_job_create, before start-up. A bad request line costs its own row.
+ * found by ls_job_create, before start-up. A bad request line costs its own row. A finished row
+ * goes to the journal beside the output, and from there into the output when its turn has come;
+ * a job that was stopped or killed is resumed from there.
  * Requests are described in request.h, rows in row.h, logits files in logits_files.h. */
 #ifndef LS_JOBS_JOB_H
 #define LS_JOBS_JOB_H
@@ -42,9 +44,11 @@ struct ls_score_settings {
 
 struct ls_chat;
 
+/* A field that changes results belongs into the job's identity, too (identity.c). */
 struct ls_job_config {
-    const char *input;      /* file, or "-" for standard input */
+    const char *input;      /* file, or "-" for standard input, which is copied first */
     const char *output;     /* file; beside it output.lockstep/ is made */
+    bool fresh;             /* start over, whatever an earlier run left */
     const char *logits_dir; /* or NULL */
     const char *model_name; /* for the rows' "model" field when a request names none */
     enum ls_logits_rows logits_rows;
@@ -62,18 +66,28 @@ ls_status ls_job_create(struct ls_job **out, const struct ls_job_config *config,
 /* Removes what an unsuccessful start left empty; takes NULL. */
 void ls_job_destroy(struct ls_job *job);
 
-/* After start-up, before the run. tokenizer may be NULL (a checkpoint without one): then only
- * token prompts work, and rows carry no text. All outlive the job. */
+/* A fact that results depend on and that the job does not know itself (the model's digest); a
+ * run is resumed only when all facts are the same. value NULL: absent. Before ls_job_bind. */
+void ls_job_fact(struct ls_job *job, const char *name, const char *value);
+
+/* After start-up, before the run. Takes up the journal of an earlier run of the same job, or
+ * begins one; LS_E_REFUSED when it is another job's, and then nothing was touched. tokenizer
+ * may be NULL (a checkpoint without one): then only token prompts work, and rows carry no text.
+ * All outlive the job. */
 ls_status ls_job_bind(struct ls_job *job, const struct ls_arch *arch,
                       const struct ls_tokenizer *tokenizer, struct ls_err *err);
 
 const struct ls_client *ls_job_client(struct ls_job *job);
 
 struct ls_job_counts {
-    uint64_t rows, error_rows, prompt_tokens, generated_tokens, bytes_written;
+    uint64_t rows, error_rows, prompt_tokens, generated_tokens; /* in the journal */
+    uint64_t resumed_rows;                                      /* of these, an earlier run's */
+    uint64_t torn_bytes;    /* behind its last whole record, cut */
+    uint64_t bytes_written; /* in the output */
 };
-/* Flushes rows and logits files and makes them durable. Called once, also after a failed run.
- */
+void ls_job_count(const struct ls_job *job, struct ls_job_counts *counts);
+/* Makes journal and output durable, and completes the logits files when all rows are there.
+ * Called once, also after a failed run. */
 ls_status ls_job_finish(struct ls_job *job, struct ls_job_counts *counts, struct ls_err *err);
 
 /* BLAKE2b-256 over all rows' digests in input order, as "b2:<64 hex>". After ls_job_finish. */

@@ -59,7 +59,8 @@ static ls_status open_index(struct ls_logits_files *f, struct ls_err *err)
     return status;
 }
 
-ls_status ls_logits_start(struct ls_logits_files *files, size_t vocab, struct ls_err *err)
+ls_status ls_logits_start(struct ls_logits_files *files, size_t vocab, bool resume,
+                          struct ls_err *err)
 {
     void *row;
     files->vocab = vocab;
@@ -67,7 +68,7 @@ ls_status ls_logits_start(struct ls_logits_files *files, size_t vocab, struct ls
     if (status)
         return status;
     files->row = row;
-    status = ls_logits_folder_clear(files->folder, err);
+    status = resume ? LS_OK : ls_logits_folder_clear(files->folder, err);
     if (!status)
         status = ls_spool_open(&files->spool, files->folder, vocab * sizeof(float), err);
     if (!status)
@@ -78,8 +79,12 @@ ls_status ls_logits_start(struct ls_logits_files *files, size_t vocab, struct ls
 /* --- one choice ------------------------------------------------------------------------------
  */
 
-/* Where a choice's rows went. */
+/* A choice on its way into a file, and where it went. */
 struct place {
+    const struct ls_dumped *req;
+    uint32_t index; /* of the choice */
+    struct ls_place rows;
+    const struct ls_spooled *data; /* NULL: the data are in the file already */
     char file[48];
     struct ls_out tensor; /* empty for npy */
 };
@@ -94,45 +99,47 @@ static bool needs_suffix(const char *id, size_t n)
            (n == strlen("__metadata__") && !memcmp(id, "__metadata__", n));
 }
 
-static void name_tensor(struct ls_out *name, const struct ls_choice *c)
+static void name_tensor(struct place *p)
 {
-    ls_out_add(name, c->req->custom_id, c->req->n_custom_id);
-    if (c->index == 0 && !needs_suffix(c->req->custom_id, c->req->n_custom_id))
+    const struct ls_dumped *req = p->req;
+    ls_out_add(&p->tensor, req->custom_id, req->n_custom_id);
+    if (p->index == 0 && !needs_suffix(req->custom_id, req->n_custom_id))
         return;
-    ls_out_text(name, "#");
-    ls_out_u64(name, c->index);
+    ls_out_text(&p->tensor, "#");
+    ls_out_u64(&p->tensor, p->index);
 }
 
-static ls_status copy_rows(struct ls_logits_files *f, const struct ls_choice *c,
-                           struct ls_err *err)
+static ls_status copy_rows(struct ls_logits_files *f, const struct place *p, struct ls_err *err)
 {
+    const size_t bytes = f->vocab * sizeof(float);
     ls_status status = LS_OK;
-    for (size_t i = 0; !status && i < c->rows.n; i++) {
-        status = ls_spool_get(&f->spool, &c->rows, i, f->row, err);
+    if (!p->data)
+        ls_shard_skip(&f->shard, p->rows.rows * (uint64_t)bytes);
+    for (size_t i = 0; !status && p->data && i < p->rows.rows; i++) {
+        status = ls_spool_get(&f->spool, p->data, i, f->row, err);
         if (!status)
-            status = ls_shard_write(&f->shard, f->row, f->vocab * sizeof(float), err);
+            status = ls_shard_write(&f->shard, f->row, bytes, err);
     }
     return status;
 }
 
-static ls_status add_tensor(struct ls_logits_files *f, const struct ls_choice *c,
-                            struct place *p, struct ls_err *err)
+static ls_status add_tensor(struct ls_logits_files *f, struct place *p, struct ls_err *err)
 {
-    name_tensor(&p->tensor, c);
-    const uint64_t bytes = c->rows.n * f->vocab * sizeof(float);
+    name_tensor(p);
+    const uint64_t bytes = p->rows.rows * (uint64_t)f->vocab * sizeof(float);
     ls_status status = ls_out_check(&p->tensor, "a tensor's name", err);
     if (!status && f->shard.path && !ls_shard_fits(&f->shard, p->tensor.n, bytes))
         status = ls_shard_close(&f->shard, err);
     if (!status && !f->shard.path) {
         char name[48];
         snprintf(name, sizeof name, "logits-%05u.safetensors", ++f->n_shards);
-        status = ls_shard_open(&f->shard, f->folder, name, p->tensor.n, err);
+        status = ls_shard_open(&f->shard, f->folder, name, p->tensor.n, !p->data, err);
     }
     if (status)
         return status;
     snprintf(p->file, sizeof p->file, "logits-%05u.safetensors", f->n_shards);
-    ls_shard_tensor(&f->shard, p->tensor.data, p->tensor.n, c->rows.n, f->vocab);
-    return copy_rows(f, c, err);
+    ls_shard_tensor(&f->shard, p->tensor.data, p->tensor.n, p->rows.rows, f->vocab);
+    return copy_rows(f, p, err);
 }
 
 size_t ls_npy_header(char out[LS_NPY_HEADER], uint64_t rows, uint64_t columns)
@@ -150,27 +157,45 @@ size_t ls_npy_header(char out[LS_NPY_HEADER], uint64_t rows, uint64_t columns)
     return LS_NPY_HEADER;
 }
 
-static ls_status add_array(struct ls_logits_files *f, const struct ls_choice *c,
-                           struct place *p, struct ls_err *err)
+static ls_status write_array(struct ls_logits_files *f, const struct place *p, const char *path,
+                             struct ls_err *err)
 {
-    char header[LS_NPY_HEADER], *path;
-    snprintf(p->file, sizeof p->file, "%08" PRIu64 "-%" PRIu32 ".npy", c->req->line, c->index);
+    char header[LS_NPY_HEADER];
+    const size_t bytes = f->vocab * sizeof(float);
+    uint64_t off = ls_npy_header(header, p->rows.rows, f->vocab);
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return ls_fail(err, LS_E_IO, "cannot make %s: %s", path, strerror(errno));
+    ls_status status = ls_write_at(fd, header, off, 0, path, err);
+    for (size_t i = 0; !status && i < p->rows.rows; i++, off += bytes) {
+        status = ls_spool_get(&f->spool, p->data, i, f->row, err);
+        if (!status)
+            status = ls_write_at(fd, f->row, bytes, off, path, err);
+    }
+    if (close(fd) && !status)
+        status = ls_fail(err, LS_E_IO, "cannot close %s: %s", path, strerror(errno));
+    return status;
+}
+
+static ls_status check_array(const struct ls_logits_files *f, const struct place *p,
+                             const char *path, struct ls_err *err)
+{
+    struct stat st;
+    const uint64_t n = LS_NPY_HEADER + p->rows.rows * (uint64_t)f->vocab * sizeof(float);
+    if (!stat(path, &st) && (uint64_t)st.st_size == n)
+        return LS_OK;
+    return ls_fail(err, LS_E_REFUSED,
+                   "%s is not there, or not as long as the journal says; --fresh starts over",
+                   path);
+}
+
+static ls_status add_array(struct ls_logits_files *f, struct place *p, struct ls_err *err)
+{
+    char *path;
+    snprintf(p->file, sizeof p->file, "%08" PRIu64 "-%" PRIu32 ".npy", p->req->line, p->index);
     if (asprintf(&path, "%s/%s", f->folder, p->file) < 0)
         return ls_fail(err, LS_E_MEMORY, "out of memory for the path of a logits file");
-    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    ls_status status = LS_OK;
-    uint64_t off = ls_npy_header(header, c->rows.n, f->vocab);
-    if (fd < 0)
-        status = ls_fail(err, LS_E_IO, "cannot make %s: %s", path, strerror(errno));
-    else
-        status = ls_write_at(fd, header, off, 0, path, err);
-    for (size_t i = 0; !status && i < c->rows.n; i++, off += f->vocab * sizeof(float)) {
-        status = ls_spool_get(&f->spool, &c->rows, i, f->row, err);
-        if (!status)
-            status = ls_write_at(fd, f->row, f->vocab * sizeof(float), off, path, err);
-    }
-    if (fd >= 0 && close(fd) && !status)
-        status = ls_fail(err, LS_E_IO, "cannot close %s: %s", path, strerror(errno));
+    ls_status status = p->data ? write_array(f, p, path, err) : check_array(f, p, path, err);
     free(path);
     return status;
 }
@@ -178,7 +203,7 @@ static ls_status add_array(struct ls_logits_files *f, const struct ls_choice *c,
 /* --- the index -------------------------------------------------------------------------------
  */
 
-static void add_place(struct ls_out *out, const struct place *p, const struct ls_choice *c)
+static void add_place(struct ls_out *out, const struct place *p)
 {
     ls_out_text(out, "{\"file\":");
     ls_out_string(out, p->file, strlen(p->file));
@@ -188,9 +213,9 @@ static void add_place(struct ls_out *out, const struct place *p, const struct ls
     else
         ls_out_text(out, "null");
     ls_out_text(out, ",\"first_position\":");
-    ls_out_u64(out, c->first_row);
+    ls_out_u64(out, p->rows.first_row);
     ls_out_text(out, ",\"rows\":");
-    ls_out_u64(out, c->rows.n);
+    ls_out_u64(out, p->rows.rows);
 }
 
 static ls_status flush_index(struct ls_logits_files *f, struct ls_err *err)
@@ -204,28 +229,28 @@ static ls_status flush_index(struct ls_logits_files *f, struct ls_err *err)
     return status;
 }
 
-ls_status ls_logits_add(struct ls_logits_files *files, const struct ls_request *req,
+ls_status ls_logits_add(struct ls_logits_files *files, const struct ls_dumped *req,
                         const struct ls_choice *choices, struct ls_err *err)
 {
-    const uint32_t n = req->n_prompts * (uint32_t)req->n;
     struct ls_out *index = &files->index, list = { 0 };
     ls_status status = LS_OK;
     ls_out_text(index, files->index_off || index->n ? ",\n" : "{");
     ls_out_string(index, req->custom_id, req->n_custom_id);
     ls_out_text(index, ":");
-    for (uint32_t i = 0; !status && i < n; i++) {
-        struct place p = { 0 };
-        status = files->format == LS_LOGITS_NPY ? add_array(files, &choices[i], &p, err)
-                                                : add_tensor(files, &choices[i], &p, err);
+    for (uint32_t i = 0; !status && i < req->n_places; i++) {
+        struct place p = { .req = req, .index = i, .rows = req->places[i] };
+        p.data = choices ? &choices[i].rows : NULL;
+        status = files->format == LS_LOGITS_NPY ? add_array(files, &p, err)
+                                                : add_tensor(files, &p, err);
         if (i == 0)
-            add_place(index, &p, &choices[i]);
+            add_place(index, &p);
         ls_out_text(&list, i ? "," : ",\"choices\":[");
-        add_place(&list, &p, &choices[i]);
+        add_place(&list, &p);
         ls_out_text(&list, "}");
         ls_out_finish(&p.tensor);
     }
     ls_out_text(&list, "]");
-    if (n > 1)
+    if (req->n_places > 1)
         ls_out_add(index, list.data, list.n);
     ls_out_text(index, "}");
     if (!status)
@@ -235,6 +260,19 @@ ls_status ls_logits_add(struct ls_logits_files *files, const struct ls_request *
         status = flush_index(files, err);
     files->failed = files->failed || status;
     return status;
+}
+
+/* One array a file: they are too many to be kept open, so the file system is asked. */
+ls_status ls_logits_sync(const struct ls_logits_files *files, struct ls_err *err)
+{
+    if (!files->folder || files->index_fd < 0)
+        return LS_OK;
+    if (files->format == LS_LOGITS_SAFETENSORS)
+        return ls_shard_sync(&files->shard, err);
+    if (syncfs(files->index_fd))
+        return ls_fail(err, LS_E_IO, "cannot make logits in %s durable: %s", files->folder,
+                       strerror(errno));
+    return LS_OK;
 }
 
 static ls_status name_index(struct ls_logits_files *f, struct ls_err *err)

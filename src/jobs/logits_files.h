@@ -16,6 +16,7 @@
 #include "jobs/choice.h"
 #include "jobs/lock.h"
 #include "jobs/out.h"
+#include "jobs/record.h"
 #include "jobs/shard.h"
 #include "jobs/spool.h"
 
@@ -39,15 +40,29 @@ struct ls_logits_files {
  * earlier run. folder outlives it. LS_E_IO, LS_E_REFUSED. */
 ls_status ls_logits_open(struct ls_logits_files *files, const char *folder,
                          enum ls_logits_format format, struct ls_err *err);
-/* Removes the earlier run's files and opens the spool. */
-ls_status ls_logits_start(struct ls_logits_files *files, size_t vocab, struct ls_err *err);
-/* Adds a request's rows, in input order. */
-ls_status ls_logits_add(struct ls_logits_files *files, const struct ls_request *req,
+/* Removes an earlier run's files, or with `resume` keeps them, and opens the spool. */
+ls_status ls_logits_start(struct ls_logits_files *files, size_t vocab, bool resume,
+                          struct ls_err *err);
+
+/* A request of which logits are kept. */
+struct ls_dumped {
+    uint64_t line;
+    const char *custom_id; /* [n_custom_id] */
+    size_t n_custom_id;
+    const struct ls_place *places; /* [n_places], one per choice */
+    uint32_t n_places;
+};
+/* Adds a request's rows, in input order, from the choices' spooled rows. A resumed run has
+ * already added (choices NULL) those whose data an earlier run has written: nothing of these is
+ * written but their entries in headers and index. */
+ls_status ls_logits_add(struct ls_logits_files *files, const struct ls_dumped *req,
                         const struct ls_choice *choices, struct ls_err *err);
+/* Makes what was added so far durable. */
+ls_status ls_logits_sync(const struct ls_logits_files *files, struct ls_err *err);
 /* Completes the last shard and index.json and makes them durable. */
 ls_status ls_logits_close(struct ls_logits_files *files, struct ls_err *err);
-/* Lets everything go; removes a folder that was made here and is empty. Takes a zeroed struct,
- * and one that was closed. */
+/* Lets everything go, as it is unless it was closed; removes a folder that was made here and is
+ * empty. Takes a zeroed struct, and one that was closed. */
 void ls_logits_finish(struct ls_logits_files *files);
 
 /* One .npy file: the header of an array [rows][columns] of little-endian binary32. Returns its

@@ -48,6 +48,11 @@ static bool reserve(struct ls_out *out, size_t more)
     return true;
 }
 
+bool ls_out_room(struct ls_out *out, size_t n)
+{
+    return n <= out->n || reserve(out, n - out->n);
+}
+
 void ls_out_add(struct ls_out *out, const void *data, size_t n)
 {
     if (!n || !reserve(out, n))

@@ -23,6 +23,9 @@ void ls_out_finish(struct ls_out *out);
  * when memory was exhausted. *out is empty afterwards. */
 char *ls_out_take(struct ls_out *out, size_t *n);
 
+/* Room for n bytes at data, whatever `n` says; false when memory is exhausted. */
+bool ls_out_room(struct ls_out *out, size_t n);
+
 void ls_out_add(struct ls_out *out, const void *data, size_t n);
 void ls_out_text(struct ls_out *out, const char *text);
 void ls_out_u64(struct ls_out *out, uint64_t v);

@@ -28,7 +28,8 @@ ls_status ls_row_file_open(struct ls_row_file *file, const char *path, int input
     ls_status status = there ? check_kind(&s, path, input_fd, err) : LS_OK;
     if (status)
         return status;
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    const int how = there && !S_ISREG(s.st_mode) ? O_WRONLY : O_RDWR;
+    int fd = open(path, how | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0 || fstat(fd, &s)) {
         const int why = errno;
         if (fd >= 0)
@@ -38,13 +39,8 @@ ls_status ls_row_file_open(struct ls_row_file *file, const char *path, int input
     *file = (struct ls_row_file){
         .path = path, .fd = fd, .regular = S_ISREG(s.st_mode), .made = !there
     };
-    return LS_OK;
-}
-
-ls_status ls_row_file_start(struct ls_row_file *file, struct ls_err *err)
-{
-    if (file->regular && ftruncate(file->fd, 0))
-        return ls_fail(err, LS_E_IO, "cannot empty output %s: %s", file->path, strerror(errno));
+    if (file->regular)
+        file->old_bytes = (uint64_t)s.st_size;
     return LS_OK;
 }
 
@@ -61,13 +57,41 @@ static ls_status give_up(struct ls_row_file *f, size_t n_written, int why, struc
     return ls_fail(err, LS_E_IO, "cannot write output %s: %s", f->path, strerror(why));
 }
 
+/* How many of the waiting bytes the file holds already; behind the first difference nothing of
+ * it stays. */
+static ls_status keep_equal(struct ls_row_file *f, size_t *n_equal, struct ls_err *err)
+{
+    char block[4096];
+    size_t at = 0;
+    while (at < f->waiting.n && f->bytes + at < f->old_bytes) {
+        size_t want = f->waiting.n - at < sizeof block ? f->waiting.n - at : sizeof block;
+        ssize_t got = pread(f->fd, block, want, (off_t)(f->bytes + at));
+        if (got <= 0 || memcmp(block, f->waiting.data + at, (size_t)got))
+            break;
+        at += (size_t)got;
+    }
+    *n_equal = at;
+    if (!f->old_bytes || (at == f->waiting.n && f->bytes + at <= f->old_bytes))
+        return LS_OK;
+    f->old_bytes = 0;
+    if (ftruncate(f->fd, (off_t)(f->bytes + at)))
+        return ls_fail(err, LS_E_IO, "cannot cut output %s: %s", f->path, strerror(errno));
+    return LS_OK;
+}
+
 ls_status ls_row_file_flush(struct ls_row_file *file, struct ls_err *err)
 {
     size_t at = 0;
     if (file->failed)
         return ls_fail(err, LS_E_IO, "output %s failed before", file->path);
+    ls_status status = keep_equal(file, &at, err);
+    if (status)
+        return status;
     while (at < file->waiting.n) {
-        ssize_t n = write(file->fd, file->waiting.data + at, file->waiting.n - at);
+        const char *from = file->waiting.data + at;
+        const size_t left = file->waiting.n - at;
+        ssize_t n = file->regular ? pwrite(file->fd, from, left, (off_t)(file->bytes + at))
+                                  : write(file->fd, from, left);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -89,10 +113,13 @@ ls_status ls_row_file_add(struct ls_row_file *file, const void *rows, size_t n,
     return status;
 }
 
-ls_status ls_row_file_close(struct ls_row_file *file, struct ls_err *err)
+ls_status ls_row_file_close(struct ls_row_file *file, bool whole, struct ls_err *err)
 {
     ls_status status = file->failed ? LS_OK : ls_row_file_flush(file, err);
-    if (!file->failed && file->regular && fsync(file->fd))
+    if (whole && !status && file->old_bytes > file->bytes &&
+        ftruncate(file->fd, (off_t)file->bytes))
+        status = ls_fail(err, LS_E_IO, "cannot cut output %s: %s", file->path, strerror(errno));
+    if (!status && !file->failed && file->regular && fsync(file->fd))
         status = ls_fail(err, LS_E_IO, "cannot make output %s durable: %s", file->path,
                          strerror(errno));
     if (close(file->fd) && !status && !file->failed)

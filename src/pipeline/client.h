@@ -27,6 +27,7 @@ struct ls_sequence {
 enum ls_next {
     LS_NEXT_SEQUENCE, /* *seq is filled */
     LS_NEXT_LATER,    /* none now; ask again after a sequence is done */
+    LS_NEXT_AGAIN,    /* none yet; ask again soon, also when nothing runs */
     LS_NEXT_END       /* no more, ever */
 };
 

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <sodium.h>
 
 enum { TICK_US = 100000, WAIT_US = 50000 };
 
@@ -84,6 +83,7 @@ static ls_status ask_client(struct ls_coordinator *c)
         return s;
     c->has_pending = what == LS_NEXT_SEQUENCE;
     c->is_later = what == LS_NEXT_LATER;
+    c->is_again = what == LS_NEXT_AGAIN;
     c->is_end = what == LS_NEXT_END;
     return c->has_pending ? ls_scheduler_check(c->scheduler, &c->pending, &c->err) : LS_OK;
 }
@@ -100,7 +100,8 @@ static void start_pending(struct ls_coordinator *c)
 
 static ls_status admit(struct ls_coordinator *c)
 {
-    while (!c->drain) {
+    c->is_again = false;
+    while (!c->drain && !c->is_again) {
         if (!c->has_pending && !c->is_end && !c->is_later) {
             ls_status s = ask_client(c);
             if (s)
@@ -122,7 +123,6 @@ static void submit_steps(struct ls_coordinator *c)
         for (uint32_t i = 0; i < r->step.n_rows; i++)
             r->serial[i] = c->slots[r->step.rows[i].slot].serial;
         r->next = 0;
-        randombytes_buf(&r->step.nonce, sizeof r->step.nonce);
         c->next_step++;
         c->stats.steps++;
         c->stats.tokens += r->step.n_tokens;
@@ -149,7 +149,7 @@ static ls_status tick(struct ls_coordinator *c)
 static ls_status take_results(struct ls_coordinator *c)
 {
     uint64_t n, oldest = c->oldest_step;
-    unsigned char *bytes = ls_exchange_frame(c->cfg.exchange, WAIT_US, &n);
+    unsigned char *bytes = ls_exchange_frame(c->cfg.exchange, c->is_again ? 0 : WAIT_US, &n);
     while (bytes) {
         ls_status s = ls_coordinator_take_frame(c, bytes, n);
         ls_exchange_frame_done(c->cfg.exchange);
@@ -163,7 +163,7 @@ static ls_status take_results(struct ls_coordinator *c)
 
 static ls_status check_progress(struct ls_coordinator *c)
 {
-    if (ls_coordinator_in_flight(c) > 0)
+    if (ls_coordinator_in_flight(c) > 0 || c->is_again)
         return LS_OK;
     if (ls_scheduler_n_running(c->scheduler) > 0)
         return ls_fail(&c->err, LS_E_INTERNAL, "%u sequences run but no step can be made",
@@ -183,10 +183,10 @@ static ls_status coordinate(struct ls_coordinator *c)
         submit_steps(c);
         bool idle =
             ls_coordinator_in_flight(c) == 0 && ls_scheduler_n_running(c->scheduler) == 0;
-        if (idle && c->drain)
-            return ls_fail(&c->err, LS_E_DRAINED, "stopped on request");
         if (idle && c->is_end && !c->has_pending)
             return LS_OK;
+        if (idle && c->drain)
+            return ls_fail(&c->err, LS_E_DRAINED, "stopped on request");
         s = check_progress(c);
         if (!s)
             s = take_results(c);

@@ -38,7 +38,7 @@ struct ls_coordinator {
     int32_t *nan_layers;          /* [logit_rows] of one frame */
     struct ls_result_row *result; /* [max_rows] of a last frame */
     struct ls_sequence pending;   /* taken from the client, not admitted yet */
-    bool has_pending, is_end, is_later, drain;
+    bool has_pending, is_end, is_later, is_again, drain;
     uint64_t next_tick_us;
     struct ls_run_stats stats;
     struct ls_arena arena;
