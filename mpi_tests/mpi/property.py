@@ -30,10 +30,22 @@ MODELS = [
     ("qwen2-window", "qwen2-window", 5, []),
     ("qwen3", "qwen3", 5, []),
     ("smollm3", "smollm3", 5, []),
+    ("gemma2", "gemma2", 5, []),
+    ("gemma3", "gemma3", 5, []),
+    ("cohere2", "cohere2", 5, []),
+    ("mixtral", "mixtral", 4, []),
+    ("qwen2_moe", "qwen2_moe", 4, []),
+    ("glm4_moe", "glm4_moe-groups", 5, []),
+    ("gpt_oss", "gpt_oss-mxfp4", 4, []),
+    ("llama4", "llama4", 5, []),
+    ("gemma4", "gemma4", 6, []),
+    ("gemma4-moe", "gemma4-moe", 5, []),
     ("61 layers", None, 61, []),
     ("30 layers", None, 30, []),
     ("36 layers", None, 36, []),
 ]
+# Places where a stage may begin, for models whose layers read the keys and values of others.
+CUTS = {"gemma4": [1]}
 FIXED_STAGES = {"61 layers": [2, 3, 7], "30 layers": [4, 7], "36 layers": [5, 8]}
 
 
@@ -59,10 +71,11 @@ def cpu_paths():
 
 
 def draw_layout(rng, name, layers):
-    stages = rng.choice(FIXED_STAGES.get(name) or list(range(1, layers + 1)))
+    places = CUTS.get(name) or list(range(1, layers))
+    stages = rng.choice(FIXED_STAGES.get(name) or list(range(1, len(places) + 2)))
     arguments = []
     if rng.random() < 0.7 and stages > 1:
-        cuts = [0] + sorted(rng.sample(range(1, layers), stages - 1)) + [layers]
+        cuts = [0] + sorted(rng.sample(places, stages - 1)) + [layers]
         arguments += ["--layers", ",".join("%d-%d" % (a, b - 1) for a, b in zip(cuts, cuts[1:]))]
     budget = rng.choice([1, 2, 5, 16, 17, 64, 333])
     arguments += ["--budget", budget, "--chunk", rng.randint(1, budget)]
