@@ -42,7 +42,7 @@ static void fill_llama3(float *freq, const struct ls_rope_settings *r, int dim)
         const double blend = (r->original / wave - r->low_freq) / (r->high_freq - r->low_freq);
         if (wave < shortest)
             freq[i] = (float)f;
-        else if (wave > longest)
+        else if (wave >= longest)
             freq[i] = (float)(f / r->factor);
         else
             freq[i] = (float)((1.0 - blend) * f / r->factor + blend * f);

@@ -76,8 +76,9 @@ static void read_llama3(struct ls_config *o, struct ls_rope_settings *r)
 {
     r->low_freq = ls_config_number(o, "low_freq_factor", -1, 1e-6, MAX_FACTOR);
     r->high_freq = ls_config_number(o, "high_freq_factor", -1, 1e-6, MAX_FACTOR);
-    if (r->high_freq <= r->low_freq)
-        ls_config_fail(o, LS_E_REFUSED, "high_freq_factor", "not above low_freq_factor %g",
+    /* Equal in published Llama 4 configs: nothing is blended then. */
+    if (r->high_freq < r->low_freq)
+        ls_config_fail(o, LS_E_REFUSED, "high_freq_factor", "below low_freq_factor %g",
                        r->low_freq);
 }
 

@@ -129,8 +129,10 @@ static void read_experts(struct ls_arch *arch, struct ls_config *c)
 
 static void layers(struct ls_arch *arch, struct ls_config *c)
 {
-    const char *both = ls_config_text(c, "use_bidirectional_attention", NULL);
-    if (both && strcmp(both, "vision"))
+    const json_t *both = ls_config_get(c, "use_bidirectional_attention");
+    const char *which = json_string_value(both);
+    if (both && !json_is_null(both) && !json_is_false(both) &&
+        !(which && !strcmp(which, "vision")))
         ls_config_fail(c, LS_E_REFUSED, "use_bidirectional_attention",
                        "text is seen from left to right only");
     arch->v_norm = arch->layer_scalar = true;

@@ -55,9 +55,18 @@ static void place_chunks(struct ls_arch *arch, struct ls_config *c)
     }
 }
 
+/* Published configs have a number here: 0 or not. */
+static bool has_temperature(struct ls_config *c)
+{
+    const json_t *v = ls_config_get(c, "attn_temperature_tuning");
+    if (json_is_integer(v))
+        return json_integer_value(v) != 0;
+    return ls_config_bool(c, "attn_temperature_tuning", true);
+}
+
 static void place_temperature(struct ls_arch *arch, struct ls_config *c)
 {
-    const bool on = ls_config_bool(c, "attn_temperature_tuning", true);
+    const bool on = has_temperature(c);
     const int floor = ls_config_int(c, "floor_scale", 8192, 1, LS_MAX_CONTEXT);
     const double scale = ls_config_number(c, "attn_scale", 0.1, -1e3, 1e3);
     for (int l = 0; on && l < arch->n_layers; l++) {
