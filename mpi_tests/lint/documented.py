@@ -12,7 +12,8 @@ DOCUMENTS = ["README.md"] + ["docs/%s.md" % name for name in
                              ("architecture", "arithmetic", "wire", "formats", "running", "testing")]
 # Options of other programs that the documents show.
 FOREIGN = {"long", "mpi", "ntasks", "nodes", "print-errorlogs", "suite", "benchmark", "version", "man", "oversubscribe",
-           "buildtype", "help", "name", "no-suite"}
+           "buildtype", "help", "name", "no-suite", "bind-to", "cpu-bind", "cpus-per-task", "mca", "parsable", "signal",
+           "requeue", "array", "export", "kill-on-bad-exit", "nodelist", "bind", "host", "map-by"}
 
 
 def options_of_the_program():

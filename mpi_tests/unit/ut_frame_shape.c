@@ -200,11 +200,37 @@ static void id_is_checked_when_asked(void **state)
     struct ls_frame_expect e = step;
     struct ls_frame f = hidden;
     f.id = 9;
+    f.step = 9;
     assert_int_equal(pass(f, &e), LS_OK);
     e.check_id = true;
     e.id = 9;
     assert_int_equal(pass(f, &e), LS_OK);
     e.id = 10;
+    assert_int_equal(pass(f, &e), LS_E_SHAPE);
+    e.id = 9;
+    f.step = 8;
+    assert_int_equal(pass(f, &e), LS_E_SHAPE);
+    e.id = f.id = 9 + (1ull << 32);
+    f.step = 9;
+    assert_int_equal(pass(f, &e), LS_OK);
+}
+
+static void nonce_and_rows_are_checked_when_asked(void **state)
+{
+    (void)state;
+    struct ls_frame_expect e = step;
+    struct ls_frame f = hidden;
+    f.nonce = 1ull << 63;
+    f.rows = 3;
+    assert_int_equal(pass(f, &e), LS_OK);
+    e.check_nonce = e.check_rows = true;
+    e.nonce = f.nonce;
+    e.rows = 3;
+    assert_int_equal(pass(f, &e), LS_OK);
+    e.nonce = 0;
+    assert_int_equal(pass(f, &e), LS_E_SHAPE);
+    e.nonce = f.nonce;
+    e.rows = 2;
     assert_int_equal(pass(f, &e), LS_E_SHAPE);
 }
 
@@ -293,6 +319,7 @@ int main(void)
         cmocka_unit_test(table_and_tensor_that_overflow_are_refused),
         cmocka_unit_test(control_frames_are_consistent_in_themselves),
         cmocka_unit_test(id_is_checked_when_asked),
+        cmocka_unit_test(nonce_and_rows_are_checked_when_asked),
         cmocka_unit_test(chunks_are_contiguous_and_end_without_more),
         cmocka_unit_test(chunk_offset_that_overflows_is_refused),
         cmocka_unit_test(unknown_flags_are_version_skew),

@@ -133,6 +133,26 @@ static void refuse(struct model *m, int n_ranks, ls_status status, const char *w
     memset(&m->wish, 0, sizeof m->wish);
 }
 
+/* Layers 3, 4 and 5 of gemma4 read what layers 1 and 2 keep. */
+static void shared_caches_stay_together(void **state)
+{
+    (void)state;
+    struct model m;
+    open_model(&m, "gemma4");
+    assert_int_equal(form(&m, 2, NULL), LS_OK);
+    assert_int_equal(plan.stages[1].first_layer, 1);
+    refuse(&m, 3, LS_E_REFUSED,
+           "into 2 stages only: layer 3 reads the keys and values of "
+           "layer 1; start at most 2");
+    snprintf(m.wish.layers, sizeof m.wish.layers, "0-2,3-5");
+    refuse(&m, 2, LS_E_REFUSED, "stage 1 cannot begin at layer 3: layer 3 reads");
+    snprintf(m.wish.layers, sizeof m.wish.layers, "0-0,1-5");
+    assert_int_equal(form(&m, 2, NULL), LS_OK);
+    plan.stages[0].last_layer = plan.stages[1].first_layer = 2;
+    assert_int_equal(ls_plan_check(&plan, &m.arch, 2, NULL), LS_E_REFUSED);
+    close_model(&m);
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -357,6 +377,7 @@ int main(void)
         cmocka_unit_test(automatic_sizes),
         cmocka_unit_test(wishes_are_kept),
         cmocka_unit_test(windowed_cache_is_small),
+        cmocka_unit_test(shared_caches_stay_together),
         cmocka_unit_test(refusals),
         cmocka_unit_test(little_memory_lowers_the_cache),
         cmocka_unit_test(check_finds_contradictions),

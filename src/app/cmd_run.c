@@ -2,6 +2,7 @@
 #include "app/app.h"
 #include "app/chat_process.h"
 #include "app/facts.h"
+#include "app/launch.h"
 #include "app/link_wish.h"
 #include "app/manifest.h"
 #include "app/model_folder.h"
@@ -9,11 +10,14 @@
 #include "app/wish.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fault.h"
 
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { GO = -1 }; /* no exit code yet */
+enum { START_LIMIT_S = 120, END_LIMIT_S = 20 };
 
 /* Rank 0's side of a run. */
 struct lead {
@@ -31,7 +35,9 @@ struct lead {
     char digest[68];
     struct ls_time_limit limit;
     uint64_t start_us, ready_us;
-    bool ran; /* the run was begun */
+    int code;       /* of prepare_job */
+    bool abandoned; /* prepare_job still runs, in a process that is about to end */
+    bool ran;       /* the run was begun */
 };
 
 static int fail_before_start(const struct lead *r, ls_status s, const struct ls_err *err)
@@ -39,11 +45,10 @@ static int fail_before_start(const struct lead *r, ls_status s, const struct ls_
     return ls_app_fail(r->app, ls_app_code_before_start(s), err);
 }
 
-/* Everything that can be found wrong without the other ranks. */
+/* Everything that can be found wrong without the other ranks, first what is quick. */
 static int prepare(struct lead *r)
 {
     struct ls_err err;
-    struct ls_job_config config;
     const struct ls_options *const o = &r->app->options;
     bool done;
     ls_status s = ls_app_configure(r->app, &done, &err);
@@ -61,11 +66,18 @@ static int prepare(struct lead *r)
                              (uint64_t)time(NULL), &err);
     if (!s)
         s = ls_link_wish_of(&r->link, r->given, o, &err);
-    if (s)
-        return fail_before_start(r, s, &err);
+    return s ? fail_before_start(r, s, &err) : GO;
+}
+
+/* The input may come from a slow pipe. */
+static int prepare_job(struct lead *r)
+{
+    struct ls_err err;
+    struct ls_job_config config;
+    const struct ls_options *const o = &r->app->options;
     ls_model_name(r->model_name, sizeof r->model_name, ls_options_text(o, LS_OPT_MODEL));
     ls_job_config_of(&config, o, r->model_name);
-    s = ls_chat_set_of(r->chat, r->wish.model, o, &err);
+    ls_status s = ls_chat_set_of(r->chat, r->wish.model, o, &err);
     if (s)
         return fail_before_start(r, s, &err);
     config.chat = &r->chat->chat;
@@ -86,6 +98,25 @@ static void warn_of_placement(const struct lead *r)
                     p->n_warnings - LS_PLACEMENT_KEPT);
 }
 
+static ls_status prepare_apart(void *arg, struct ls_err *err)
+{
+    struct lead *const r = arg;
+    (void)err; /* has been told */
+    r->code = prepare_job(r);
+    return LS_OK;
+}
+
+/* A rank that was lost is a failure of the run, however early. */
+static int fail_to_start(const struct lead *r, ls_status s, const struct ls_err *err)
+{
+    return ls_app_fail(r->app,
+                       s == LS_E_USAGE     ? LS_EXIT_USAGE
+                       : s == LS_E_LINK    ? LS_EXIT_FAILED
+                       : s == LS_E_DRAINED ? LS_EXIT_DRAINED
+                                           : LS_EXIT_REFUSED,
+                       err);
+}
+
 static void say_resumed(const struct lead *r)
 {
     struct ls_job_counts c;
@@ -102,14 +133,25 @@ static void say_resumed(const struct lead *r)
 static int start(struct lead *r)
 {
     struct ls_err err = { .status = LS_OK };
-    ls_status s = ls_session_create(&r->session, r->comm, &r->wish, &r->link, &err);
+    ls_status s = ls_session_open(&r->session, r->comm, &r->link, &err);
+    if (!s) {
+        ls_session_set_hurry(r->session, ls_stop_flag());
+        s = ls_session_meanwhile(r->session, prepare_apart, r, &err);
+        r->abandoned = s != LS_OK;
+    }
+    if (!s && r->code != GO)
+        return r->code;
+    if (!s)
+        s = ls_session_start(r->session, &r->wish, &err);
+    if (s == LS_E_DRAINED)
+        s = ls_session_find_gone(r->session, &err) ? LS_E_LINK : s;
     if (!s) {
         ls_facts_tell(r->job, r->session, &r->wish,
                       ls_options_text(&r->app->options, LS_OPT_CHAT_TEMPLATE));
         s = ls_job_bind(r->job, ls_session_arch(r->session), r->tokenizer, &err);
     }
     if (s)
-        return ls_app_fail(r->app, s == LS_E_USAGE ? LS_EXIT_USAGE : LS_EXIT_REFUSED, &err);
+        return fail_to_start(r, s, &err);
     ls_manifest_remove(ls_job_folder(r->job));
     say_resumed(r);
     warn_of_placement(r);
@@ -127,6 +169,13 @@ static void warn_of_fallbacks(const struct lead *r)
                         s, stats->host, stats->kernels_failed,
                         stats->kernels_failed == 1 ? "" : "s", stats->kernels);
     }
+}
+
+static void warn_of_missing(const struct lead *r, ls_status s)
+{
+    char text[LS_SESSION_TEXT];
+    if (!s && ls_session_missing(r->session, text))
+        ls_app_warn(r->app, "warning: %s, did not come to the end; no row is missing", text);
 }
 
 /* The last word on the run: the manifest, with exit code and error. */
@@ -174,6 +223,8 @@ static int compute(struct lead *r)
     r->ran = true;
     r->ready_us = ls_now_us();
     ls_status s = ls_session_run(r->session, &client.client, &err);
+    if (s == LS_E_DRAINED && ls_session_find_gone(r->session, &err))
+        s = LS_E_LINK; /* so that is why the launcher ends us */
     const ls_status finished = ls_job_finish(r->job, &r->counts, &late);
     if (!s && finished) {
         s = finished;
@@ -181,6 +232,7 @@ static int compute(struct lead *r)
     }
     ls_job_digest(r->job, r->digest);
     warn_of_fallbacks(r);
+    warn_of_missing(r, s);
     if (s == LS_E_DRAINED)
         ls_app_warn(r->app, "stopped by %s; %llu rows are finished, the same command goes on",
                     client.because ? client.because : "request",
@@ -216,6 +268,8 @@ static int lead(struct ls_app *app, struct ls_comm *comm, struct ls_chat_process
         code = start(r);
     if (code == GO)
         code = compute(r);
+    if (r->abandoned)
+        return code;
     ls_session_destroy(r->session);
     ls_job_destroy(r->job);
     ls_tokenizer_destroy(r->tokenizer);
@@ -223,7 +277,21 @@ static int lead(struct ls_app *app, struct ls_comm *comm, struct ls_chat_process
     return code;
 }
 
-/* What ended the run is rank 0's to say. */
+/* What ended the run is rank 0's to say, unless rank 0 itself is what is lost: then the lowest
+ * of the others says it, and ends them before they speak. */
+static int speak_for_rank_0(const struct ls_app *app, const struct ls_session *session,
+                            ls_status s, const struct ls_err *err)
+{
+    enum { TURN_US = 250000 };
+    if (s != LS_E_LINK || (session && ls_session_was_told(session)))
+        return LS_EXIT_FAILED;
+    if (!session) /* rank 0 may be saying it just now */
+        sleep(1);
+    usleep((useconds_t)(app->rank < 20 ? app->rank - 1 : 20) * TURN_US);
+    fprintf(stderr, "lockstep: %s; said by rank %d\n", err->text, app->rank);
+    return LS_EXIT_FAILED;
+}
+
 static int follow(struct ls_app *app, struct ls_comm *comm, struct ls_given_secret *given)
 {
     struct ls_session *session = NULL;
@@ -236,11 +304,17 @@ static int follow(struct ls_app *app, struct ls_comm *comm, struct ls_given_secr
         link = (struct ls_link_wish){ .level = LS_LEVEL_SEALED, .status = s };
         snprintf(link.text, sizeof link.text, "%s", err.text);
     }
-    s = ls_session_create(&session, comm, NULL, &link, &err);
+    s = ls_session_open(&session, comm, &link, &err);
+    if (!s) {
+        ls_session_set_hurry(session, ls_stop_flag());
+        s = ls_session_start(session, NULL, &err);
+    }
     if (!s)
         s = ls_session_run(session, NULL, &err);
+    const int code =
+        s && s != LS_E_DRAINED ? speak_for_rank_0(app, session, s, &err) : LS_EXIT_GOOD;
     ls_session_destroy(session);
-    return s && s != LS_E_DRAINED ? LS_EXIT_FAILED : LS_EXIT_GOOD;
+    return code;
 }
 
 /* Only rank 0 has anything to do when the command line itself asks for no run. */
@@ -260,10 +334,30 @@ static int look(struct ls_app *app)
     return done ? LS_EXIT_GOOD : ls_plan_command(app);
 }
 
-int ls_cmd_run(struct ls_app *app)
+/* Between MPI's start and its end, both under a limit. */
+static int run(struct ls_app *app, struct ls_chat_process *chat, struct ls_given_secret *given)
 {
     struct ls_err err;
     struct ls_comm *comm = NULL;
+    const uint64_t silence_s = ls_options_number(&app->options, LS_OPT_SILENCE);
+    if (LS_FAULT(START, app->rank))
+        return LS_EXIT_FAILED;
+    ls_launch_limit("MPI has not started", silence_s ? (int)silence_s : START_LIMIT_S,
+                    LS_EXIT_FAILED);
+    const ls_status s = ls_comm_create(&comm, app->mpi ? LS_COMM_MPI : LS_COMM_SELF, &err);
+    ls_launch_limit("", 0, 0);
+    if (s)
+        return ls_app_fail(app, LS_EXIT_REFUSED, &err);
+    app->rank = ls_comm_rank(comm);
+    const int code = app->rank == 0 ? lead(app, comm, chat, given) : follow(app, comm, given);
+    ls_launch_limit("MPI has not ended", END_LIMIT_S, app->rank == 0 ? code : LS_EXIT_FAILED);
+    ls_comm_destroy(comm);
+    ls_launch_limit("", 0, 0);
+    return code;
+}
+
+int ls_cmd_run(struct ls_app *app)
+{
     struct ls_chat_process chat = { 0 };
     struct ls_given_secret given;
     if (asks_for_a_look(&app->options))
@@ -271,16 +365,9 @@ int ls_cmd_run(struct ls_app *app)
     if (app->rank == 0)
         ls_chat_fork(&chat);
     ls_secret_take_fd(&given, &app->options);
-    int code = LS_EXIT_REFUSED;
     ls_stop_catch(app->rank == 0);
-    if (ls_comm_create(&comm, app->mpi ? LS_COMM_MPI : LS_COMM_SELF, &err)) {
-        code = ls_app_fail(app, LS_EXIT_REFUSED, &err);
-    } else {
-        app->rank = ls_comm_rank(comm);
-        code = app->rank == 0 ? lead(app, comm, &chat, &given) : follow(app, comm, &given);
-    }
+    const int code = run(app, &chat, &given);
     ls_secret_destroy(given.secret);
     ls_chat_end(&chat);
-    ls_comm_destroy(comm);
     return code;
 }

@@ -39,20 +39,52 @@ const char *ls_inspect_reason(const struct ls_inspection *in)
 /* --- for reading -----------------------------------------------------------------------------
  */
 
+enum { LAYER_TEXT = 320 };
+
+static void ffn_text(const struct ls_arch *a, const struct ls_layer *x, char text[128])
+{
+    const struct ls_experts *const e = &a->experts;
+    if (x->ffn != LS_FFN_EXPERTS) {
+        snprintf(text, 128, "feed-forward %d", x->intermediate);
+        return;
+    }
+    const int n =
+        snprintf(text, 128, "%d of %d experts of %d", e->n_chosen, e->n, e->intermediate);
+    if (x->intermediate)
+        snprintf(text + n, 128 - (size_t)n, " and %s of %d",
+                 e->beside_dense ? "a dense block" : "a shared one", x->intermediate);
+}
+
+/* All that decides a layer, without its number. */
+static void layer_text(const struct ls_arch *a, int l, char text[LAYER_TEXT])
+{
+    const struct ls_layer *const x = &a->layers[l];
+    char span[40] = "everything", ffn[128], source[48] = "";
+    if (x->window)
+        snprintf(span, sizeof span, "a window of %d", x->window);
+    if (x->chunk)
+        snprintf(span, sizeof span, "blocks of %d", x->chunk);
+    if (x->kv_source != l)
+        snprintf(source, sizeof source, ", keys and values of layer %d", x->kv_source);
+    ffn_text(a, x, ffn);
+    snprintf(text, LAYER_TEXT,
+             "attention over %s, %d heads on %d KV heads of %d%s, rope %s%s, %s", span,
+             x->n_heads, x->n_kv_heads, x->head_dim, source,
+             x->rope < 0 ? "none" : a->ropes[x->rope].kind,
+             x->temperature_floor ? " with growing queries" : "", ffn);
+}
+
 static void print_layers(const struct ls_arch *a, FILE *out)
 {
+    char first_text[LAYER_TEXT], text[LAYER_TEXT];
+    layer_text(a, 0, first_text);
     for (int first = 0, l = 1; l <= a->n_layers; l++) {
-        const struct ls_layer *const x = &a->layers[first];
-        if (l < a->n_layers && !memcmp(x, &a->layers[l], sizeof *x))
+        if (l < a->n_layers)
+            layer_text(a, l, text);
+        if (l < a->n_layers && !strcmp(text, first_text))
             continue;
-        char window[32] = "everything";
-        if (x->window)
-            snprintf(window, sizeof window, "a window of %d", x->window);
-        fprintf(out,
-                "layers %3d-%-3d attention over %s, %d heads on %d KV heads of %d, rope %s, "
-                "feed-forward %d\n",
-                first, l - 1, window, x->n_heads, x->n_kv_heads, x->head_dim,
-                x->rope < 0 ? "none" : a->ropes[x->rope].kind, x->intermediate);
+        fprintf(out, "layers %3d-%-3d %s\n", first, l - 1, first_text);
+        memcpy(first_text, text, sizeof text);
         first = l;
     }
 }
@@ -68,6 +100,9 @@ static void print_arch(const struct ls_arch *a, FILE *out)
     for (int i = 0; i < a->n_ropes; i++)
         fprintf(out, "rope           %s, %d pairs, attention factor %g\n", a->ropes[i].kind,
                 a->ropes[i].n_pairs, (double)a->ropes[i].attention_factor);
+    if (a->per_layer_width)
+        fprintf(out, "inputs         %d for each layer, carried behind the hidden state\n",
+                a->per_layer_width);
     fprintf(out, "end of text   ");
     for (int i = 0; i < a->n_eos; i++)
         fprintf(out, " %d", a->eos[i]);
@@ -124,11 +159,29 @@ void ls_inspect_print(const struct ls_inspection *in, FILE *out)
 
 static json_t *layer_to_json(const struct ls_arch *a, const struct ls_layer *x)
 {
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:s}", "mixer", "attention", "window",
-                     x->window, "n_heads", x->n_heads, "n_kv_heads", x->n_kv_heads, "head_dim",
-                     x->head_dim, "intermediate", x->intermediate, "attention_scale",
-                     (double)x->attn_scale, "rope",
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:i, s:f, s:s}", "mixer",
+                     "attention", "window", x->window, "chunk", x->chunk, "n_heads", x->n_heads,
+                     "n_kv_heads", x->n_kv_heads, "head_dim", x->head_dim, "kv_source",
+                     x->kv_source, "feed_forward",
+                     x->ffn == LS_FFN_EXPERTS ? "experts" : "gated", "intermediate",
+                     x->intermediate, "attention_scale", (double)x->attn_scale, "rope",
                      x->rope < 0 ? "none" : a->ropes[x->rope].kind);
+}
+
+static json_t *experts_to_json(const struct ls_experts *e)
+{
+    static const char *const routers[] = {
+        [LS_ROUTER_SOFTMAX] = "softmax",
+        [LS_ROUTER_CHOSEN] = "softmax over the chosen",
+        [LS_ROUTER_SIGMOID] = "sigmoid",
+        [LS_ROUTER_INPUT] = "sigmoid on the input",
+    };
+    if (!e->n)
+        return json_null();
+    return json_pack("{s:i, s:i, s:i, s:s, s:i, s:i, s:b, s:b}", "n", e->n, "chosen",
+                     e->n_chosen, "intermediate", e->intermediate, "router", routers[e->router],
+                     "groups", e->n_groups, "groups_chosen", e->n_groups_chosen, "renormalised",
+                     e->renormalise, "mxfp4", e->storage == LS_EXPERTS_MXFP4);
 }
 
 static json_t *arch_to_json(const struct ls_arch *a)
@@ -139,11 +192,13 @@ static json_t *arch_to_json(const struct ls_arch *a)
         failed |= json_array_append_new(layers, layer_to_json(a, &a->layers[l]));
     for (int i = 0; i < a->n_eos; i++)
         failed |= json_array_append_new(eos, json_integer(a->eos[i]));
-    json_t *const out = json_pack(
-        "{s:s, s:i, s:i, s:i, s:b, s:s, s:i, s:b, s:i, s:o, s:o}", "family", a->family,
-        "n_layers", a->n_layers, "hidden", a->hidden, "vocabulary", a->vocab, "tied", a->tied,
-        "activations", ls_fmt_text(a->dtype), "context", a->context, "rope_needs_context",
-        a->rope_needs_context, "bos", a->bos, "eos", eos, "layers", layers);
+    json_t *const out =
+        json_pack("{s:s, s:i, s:i, s:i, s:b, s:s, s:i, s:b, s:i, s:i, s:o, s:o, s:o}", "family",
+                  a->family, "n_layers", a->n_layers, "hidden", a->hidden, "vocabulary",
+                  a->vocab, "tied", a->tied, "activations", ls_fmt_text(a->dtype), "context",
+                  a->context, "rope_needs_context", a->rope_needs_context, "bos", a->bos,
+                  "per_layer_inputs", a->per_layer_width, "experts",
+                  experts_to_json(&a->experts), "eos", eos, "layers", layers);
     if (!failed)
         return out;
     json_decref(out);

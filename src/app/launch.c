@@ -2,6 +2,11 @@
 
 #include "comm/launcher.h"
 
+#include <signal.h>
+#include <stdio.h>
+#include <sys/time.h>
+#include <unistd.h>
+
 /* A step of one task that has no PMI needs no MPI, and MPI_Init would fail in it. */
 bool ls_launch_is_mpi(void)
 {
@@ -16,4 +21,38 @@ int ls_launch_rank(void)
     struct ls_launch launch;
     ls_launch_look(&launch);
     return launch.rank;
+}
+
+static char limit_text[256];
+static size_t limit_bytes;
+static int limit_code;
+
+/* Nothing but what a signal handler may do. */
+static void give_up(int number)
+{
+    (void)number;
+    if (write(STDERR_FILENO, limit_text, limit_bytes) < 0)
+        limit_code = limit_code ? limit_code : 1;
+    _exit(limit_code);
+}
+
+void ls_launch_limit(const char *what, int seconds, int code)
+{
+    char host[64] = "unknown";
+    struct itimerval timer = { .it_value = { .tv_sec = seconds } };
+    const struct sigaction action = { .sa_handler = give_up };
+    if (seconds > 0) {
+        const int rank = ls_launch_rank();
+        gethostname(host, sizeof host - 1);
+        const int n =
+            snprintf(limit_text, sizeof limit_text,
+                     "lockstep: rank %d on %s: %s after %d s; another rank is stuck or "
+                     "cannot be reached\n",
+                     rank, host, what, seconds);
+        limit_bytes = n < (int)sizeof limit_text ? (size_t)n : sizeof limit_text - 1;
+        limit_code = code;
+        timer.it_value.tv_sec += rank < 60 ? rank : 60;
+        sigaction(SIGALRM, &action, NULL);
+    }
+    setitimer(ITIMER_REAL, &timer, NULL);
 }

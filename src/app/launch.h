@@ -10,4 +10,10 @@ bool ls_launch_is_mpi(void);
 /* This process's rank by the launcher's word, before MPI is there; 0 without a launcher. */
 int ls_launch_rank(void);
 
+/* From now on MPI may take so many seconds, in its start or its end, where this program has no
+ * deadline of its own: then a line that names this rank and `what`, and the process ends with
+ * `code`, which makes the launcher end the others. Ranks give up one after the other, so that
+ * one speaks. 0 seconds: no limit any more. Process-wide. */
+void ls_launch_limit(const char *what, int seconds, int code);
+
 #endif

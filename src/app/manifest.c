@@ -71,6 +71,22 @@ static void put_model(struct writer *w, const struct ls_manifest *m)
 /* --- stages and counters ---------------------------------------------------------------------
  */
 
+static json_t *links_to_json(struct writer *w, const struct ls_link_counts *c)
+{
+    json_t *const out = json_object(), *const refused = json_object();
+    put_u64(w, out, "frames_sealed", c->sealed);
+    put_u64(w, out, "frames_opened", c->opened);
+    put_u64(w, out, "bytes_sealed", c->sealed_bytes);
+    put_u64(w, out, "bytes_opened", c->opened_bytes);
+    put_u64(w, out, "rekeys", c->rekeys);
+    put_u64(w, out, "crypto_us", c->crypto_us);
+    put_u64(w, out, "payload_copies", c->copies);
+    for (int i = 0; i < LS_N_REFUSALS; i++)
+        put_u64(w, refused, ls_status_name((ls_status)(LS_E_AUTH + i)), c->refused[i]);
+    put(w, out, "refused", refused);
+    return out;
+}
+
 static json_t *stage_to_json(struct writer *w, const struct ls_manifest *m, int stage)
 {
     const struct ls_stage_plan *const p = &ls_session_plan(m->session)->stages[stage];
@@ -98,6 +114,7 @@ static json_t *stage_to_json(struct writer *w, const struct ls_manifest *m, int 
     put_u64(w, out, "bytes_sent", s->bytes_sent);
     put_u64(w, out, "bytes_received", s->bytes_received);
     put_u64(w, out, "step_allocations", s->step_allocs);
+    put(w, out, "links", links_to_json(w, &s->links));
     return out;
 }
 

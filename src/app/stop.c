@@ -17,10 +17,15 @@ static void remember(int number)
         stop_signal = number;
 }
 
+const volatile sig_atomic_t *ls_stop_flag(void)
+{
+    return &stop_signal;
+}
+
 void ls_stop_catch(bool lead)
 {
     struct sigaction action = { .sa_flags = SA_RESTART | (lead ? (int)SA_RESETHAND : 0) };
-    action.sa_handler = lead ? remember : SIG_IGN;
+    action.sa_handler = remember;
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -3,17 +3,22 @@
  * Layer: app. SIGINT and SIGTERM end a run between two steps: the launcher kills a moment after
  * the signal, so what runs is given up. SIGUSR1 and a time limit let what runs finish for a
  * while, without beginning anything new. The second SIGINT or SIGTERM kills. Ranks above 0 only
- * wait for rank 0's word: the launcher sends the signal to all. */
+ * take note and wait for rank 0's word: the launcher sends the signal to all, also when it is
+ * about to kill them because one has died. */
 #ifndef LS_APP_STOP_H
 #define LS_APP_STOP_H
 
 #include "app/time_limit.h"
 #include "pipeline/client.h"
 
+#include <signal.h>
 #include <stdbool.h>
 
 /* Catches the signals from here on. lead: rank 0. Process-wide. */
 void ls_stop_catch(bool lead);
+
+/* Not 0 once a signal has come. */
+const volatile sig_atomic_t *ls_stop_flag(void);
 
 /* A client that passes everything on to `inner` and ends the run (LS_E_DRAINED) when a signal
  * has come or the time is up. inner must outlive it. */

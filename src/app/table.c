@@ -239,6 +239,18 @@ static const struct ls_option options[LS_N_OPTS] = {
                                   .help = "Refuse what else is a warning: ranks that share "
                                           "cores or are bound to one, more threads than "
                                           "cores." },
+    [LS_OPT_SILENCE] = { .name = "silence",
+                         .arg = "SECONDS",
+                         .type = LS_VALUE_NUMBER,
+                         .min = 1,
+                         .max = LS_MAX_SILENCE_S,
+                         .standard_note = "10, or more where one layer of a full step may take "
+                                          "longer; 120 for the start of MPI",
+                         .section = LAYOUT,
+                         .commands = RUN | PLAN,
+                         .help = "Give up a rank, and with it the run, that has shown no sign "
+                                 "of life for so long. Ranks show one every 2 seconds and "
+                                 "between layers." },
     [LS_OPT_SEED] = { .name = "seed",
                       .arg = "N",
                       .type = LS_VALUE_NUMBER,

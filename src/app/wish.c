@@ -40,6 +40,7 @@ ls_status ls_wish_of(struct ls_run_wish *wish, const struct ls_options *o, struc
         .budget = int_of(o, LS_OPT_BUDGET),
         .chunk = int_of(o, LS_OPT_CHUNK),
         .window = int_of(o, LS_OPT_WINDOW),
+        .silence_s = int_of(o, LS_OPT_SILENCE),
         .max_sequences = int_of(o, LS_OPT_MAX_SEQUENCES),
         .kv_bytes = ls_options_number(o, LS_OPT_KV_MEMORY),
         .f32_activations = ls_options_number(o, LS_OPT_DTYPE) == 1,

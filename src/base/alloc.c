@@ -1,5 +1,6 @@
 #include "base/alloc.h"
 
+#include "base/fault.h"
 #include "base/size.h"
 
 #include <inttypes.h>
@@ -23,7 +24,7 @@ static void *aligned_zeroed(uint64_t bytes)
     uint64_t padded;
     if (!ls_add_u64(bytes, LS_ALIGN + sizeof(void *), &padded) || padded > SIZE_MAX / 2)
         return NULL;
-    char *base = calloc(1, padded);
+    char *base = LS_FAULT_MEMORY ? NULL : calloc(1, padded);
     if (!base)
         return NULL;
     n_allocs++;

@@ -43,9 +43,9 @@ ls_status ls_comm_create(struct ls_comm **out, enum ls_comm_backend backend,
                          struct ls_err *err);
 
 /* Collective in a clean end: waits for pending sends and for all ranks, cancels posted
- * receives, MPI_Finalize. Takes NULL. After a failure (see ls_comm_set_failed) no wait is
- * longer than LS_COMM_GRACE_US, and if a peer does not come MPI is left unfinalised: the
- * launcher then ends the job when this process exits. */
+ * receives, MPI_Finalize. Takes NULL. No wait is longer than a few seconds; after a failure
+ * (see ls_comm_set_failed) none is longer than LS_COMM_GRACE_US, and if a peer does not come
+ * MPI is left unfinalised: the launcher then ends the job when this process exits. */
 void ls_comm_destroy(struct ls_comm *comm);
 
 /* The run has failed: peers may be gone. Transport errors do this themselves. Local. */

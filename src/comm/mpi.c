@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 enum {
-    /* A clean end may still have large messages on the way to a peer that computes. */
-    CLEAN_SENDS_US = 30000000,
+    /* A clean end: nobody computes any more, so only a rank that is stuck takes so long. */
+    CLEAN_US = 6000000,
 };
 
 struct ls_mpi {
@@ -270,11 +270,11 @@ static bool meet_all(const struct ls_comm *comm)
     MPI_Request barrier;
     if (MPI_Ibarrier(comm->mpi->comm, &barrier) != MPI_SUCCESS)
         return false;
-    uint64_t deadline_us = ls_now_us() + LS_COMM_GRACE_US;
+    uint64_t deadline_us = ls_now_us() + (comm->failed ? LS_COMM_GRACE_US : CLEAN_US);
     unsigned idle = 0;
     int done = 0;
     while (MPI_Test(&barrier, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) {
-        if (comm->failed && ls_now_us() > deadline_us)
+        if (ls_now_us() > deadline_us)
             return false;
         ls_comm_idle(&idle);
     }
@@ -283,7 +283,7 @@ static bool meet_all(const struct ls_comm *comm)
 
 void ls_mpi_quiesce(struct ls_comm *comm)
 {
-    uint64_t wait_us = comm->failed ? LS_COMM_GRACE_US : CLEAN_SENDS_US;
+    uint64_t wait_us = comm->failed ? LS_COMM_GRACE_US : CLEAN_US;
     uint64_t deadline_us = ls_now_us() + wait_us;
     unsigned idle = 0;
     while (!sends_over(comm)) {

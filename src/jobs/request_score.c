@@ -170,21 +170,23 @@ static ls_status lone_continuation(const struct ls_harness_line *h, struct ls_id
     return score_pair(h, ids, 1, err);
 }
 
-/* whole [n]: context and continuation; the context's part is encoded once more by itself, and
- * as many tokens of the whole count as context. */
+/* whole [n]: context and continuation. The context is encoded by itself; the continuation is
+ * what the whole has behind as many tokens, also where the border merges two of them. */
 static ls_status split_whole(const struct ls_harness_line *h, struct ls_ids *ids,
                              const char *whole, size_t n, size_t n_context_text,
                              struct ls_err *err)
 {
-    struct ls_ids context = { 0 };
-    ls_status status = ls_harness_encode(h, h->prefix, whole, n_context_text, &context, err);
-    if (!status && !context.n)
+    struct ls_ids both = { 0 };
+    ls_status status = ls_harness_encode(h, h->prefix, whole, n_context_text, ids, err);
+    const size_t n_context = ids->n;
+    if (!status && !n_context)
         status = ls_harness_prefix(h, ids, err);
     if (!status)
-        status = ls_harness_encode(h, h->prefix, whole, n, ids, err);
-    const size_t n_context = context.n ? context.n : 1;
-    ls_ids_finish(&context);
-    return status ? status : score_pair(h, ids, n_context, err);
+        status = ls_harness_encode(h, h->prefix, whole, n, &both, err);
+    if (!status && both.n > n_context)
+        status = ls_ids_append(ids, both.data + n_context, both.n - n_context, err);
+    ls_ids_finish(&both);
+    return status ? status : score_pair(h, ids, n_context ? n_context : 1, err);
 }
 
 static ls_status keep_scored(const struct ls_harness_line *h, const char *text, size_t n,

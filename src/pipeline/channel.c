@@ -41,11 +41,16 @@ unsigned char *ls_channel_payload(struct ls_channel *ch)
     return buffer ? buffer + LS_FRAME_HEADER : NULL;
 }
 
-ls_status ls_channel_send(struct ls_channel *ch, struct ls_frame *frame, struct ls_err *err)
+ls_status ls_channel_send(struct ls_channel *ch, struct ls_frame *frame, const void *payload,
+                          struct ls_err *err)
 {
     unsigned char *buffer = ls_link_buffer(ch->link);
     uint64_t n;
     frame->payload_bytes = frame->table_bytes + frame->tensor_bytes;
+    if (payload != buffer + LS_FRAME_HEADER && frame->payload_bytes > 0) {
+        memcpy(buffer + LS_FRAME_HEADER, payload, frame->payload_bytes);
+        ch->counts.copies++;
+    }
     if (ch->seal) {
         uint64_t begin = ls_now_us();
         n = ls_seal_apply(ch->seal, buffer, frame, &ch->frame);

@@ -3,7 +3,7 @@
  * Layer: pipeline, over wire and comm. Owns its seal and its numbers; the link belongs to the
  * comm. Used by the rank's one communicating thread, but for ls_channel_open_frame, which the
  * one thread that reads the frames calls. Point-to-point, never blocks. A payload is sealed and
- * opened where it lies: counts.copies stays 0. */
+ * opened where it lies. */
 #ifndef LS_PIPELINE_CHANNEL_H
 #define LS_PIPELINE_CHANNEL_H
 
@@ -22,7 +22,7 @@ struct ls_channel_counts {
     uint64_t frames, bytes; /* good ones; with header and tag */
     uint64_t sealed;        /* of these frames, those that had a key */
     uint64_t crypto_us;
-    uint64_t copies;               /* payloads copied on the way; 0 */
+    uint64_t copies;               /* payloads that did not lie where they are sent from */
     uint64_t refused[LS_N_STATUS]; /* arrived frames, by what was wrong with them */
 };
 
@@ -42,8 +42,11 @@ void ls_channel_close(struct ls_channel *ch);
 /* Sending: where the next frame's payload is to be written, or NULL while every buffer is in
  * flight. The same place is returned until it is sent. */
 unsigned char *ls_channel_payload(struct ls_channel *ch);
-/* Seals and starts sending that payload: table_bytes, then tensor_bytes of frame. */
-ls_status ls_channel_send(struct ls_channel *ch, struct ls_frame *frame, struct ls_err *err);
+/* Seals and starts sending a payload: table_bytes, then tensor_bytes of frame. It lies at the
+ * place that ls_channel_payload gave, which is not NULL now; from anywhere else it is copied
+ * there, and the copy is counted. */
+ls_status ls_channel_send(struct ls_channel *ch, struct ls_frame *frame, const void *payload,
+                          struct ls_err *err);
 
 /* Receiving: the oldest arrived message as raw bytes, *bytes NULL when there is none. */
 ls_status ls_channel_poll(struct ls_channel *ch, unsigned char **bytes, uint64_t *n,

@@ -4,14 +4,18 @@
 #include "base/clock.h"
 #include "pipeline/bytes.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 
 enum {
     N_BUFFERS = 4,
     MAX_PAYLOAD = 64 * 1024,
     SEND_WAIT_US = 10000000,
     BEAT_US = 2000000, /* or a quarter of the silence that is allowed, if that is less */
+    BEAT_BYTES = 24,
+    SEARCH_US = 500000, /* processes of this host are looked for this often */
     FAILURE_BYTES = LS_ERR_TEXT + 16,
 };
 
@@ -36,6 +40,14 @@ static bool is_peer(const struct ls_control *ctl, int rank)
     return rank != ctl->rank && (ctl->rank == 0 || rank == 0);
 }
 
+static uint64_t hash_of(const char *host)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (const char *p = host; *p; p++)
+        hash = (hash ^ (unsigned char)*p) * 1099511628211u;
+    return hash;
+}
+
 ls_status ls_control_create(struct ls_control **out, struct ls_keyring *keyring,
                             struct ls_err *err)
 {
@@ -54,16 +66,22 @@ ls_status ls_control_create(struct ls_control **out, struct ls_keyring *keyring,
     ctl->out = ls_arena_take(&ctl->arena, n * sizeof *ctl->out);
     ctl->hosts = ls_arena_take(&ctl->arena, n * sizeof *ctl->hosts);
     ctl->heard_us = ls_arena_take(&ctl->arena, n * sizeof *ctl->heard_us);
-    if (!ctl->in || !ctl->out || !ctl->hosts || !ctl->heard_us)
+    ctl->last = ls_arena_take(&ctl->arena, n * sizeof *ctl->last);
+    ctl->waiting = ls_arena_take(&ctl->arena, n * sizeof *ctl->waiting);
+    if (!ctl->in || !ctl->out || !ctl->hosts || !ctl->heard_us || !ctl->last || !ctl->waiting)
         s = ls_fail(err, LS_E_MEMORY, "out of memory: control links of %d ranks", ctl->n_ranks);
     for (int r = 0; !s && r < ctl->n_ranks; r++)
         if (is_peer(ctl, r))
             s = open_peer(ctl, keyring, r, err);
-    if (s)
+    if (s) {
         ls_control_destroy(ctl);
-    else
-        *out = ctl;
-    return s;
+        return s;
+    }
+    ctl->last[ctl->rank].host = hash_of(ls_comm_host(comm));
+    ctl->last[ctl->rank].pid = (uint32_t)getpid();
+    ls_control_set_silence(ctl, LS_SILENCE_S);
+    *out = ctl;
+    return LS_OK;
 }
 
 void ls_control_destroy(struct ls_control *ctl)
@@ -87,17 +105,14 @@ const char *ls_control_name(const struct ls_control *ctl, int peer, char text[LS
     return text;
 }
 
-static ls_status send_now(struct ls_control *ctl, int peer, unsigned char *payload,
-                          enum ls_kind kind, uint64_t id, const void *body, size_t n,
-                          struct ls_err *err)
+static ls_status send_now(struct ls_control *ctl, int peer, enum ls_kind kind, uint64_t id,
+                          const void *body, size_t n, struct ls_err *err)
 {
     struct ls_frame frame = { .kind = (uint8_t)kind, .id = id, .table_bytes = (uint32_t)n };
     if (n > MAX_PAYLOAD)
         return ls_fail(err, LS_E_INTERNAL, "control frame of %zu bytes, at most %d fit", n,
                        MAX_PAYLOAD);
-    if (n)
-        memcpy(payload, body, n);
-    return ls_channel_send(&ctl->out[peer], &frame, err);
+    return ls_channel_send(&ctl->out[peer], &frame, body, err);
 }
 
 ls_status ls_control_send(struct ls_control *ctl, int peer, enum ls_kind kind, uint64_t id,
@@ -107,9 +122,8 @@ ls_status ls_control_send(struct ls_control *ctl, int peer, enum ls_kind kind, u
     char name[LS_RANK_NAME];
     unsigned idle = 0;
     for (;;) {
-        unsigned char *payload = ls_channel_payload(&ctl->out[peer]);
-        if (payload)
-            return send_now(ctl, peer, payload, kind, id, body, n, err);
+        if (ls_channel_payload(&ctl->out[peer]))
+            return send_now(ctl, peer, kind, id, body, n, err);
         ls_status s = ls_comm_progress(ctl->comm, err);
         if (s)
             return s;
@@ -167,10 +181,10 @@ void ls_control_stop_all(struct ls_control *ctl, ls_status status, const char *t
 
 /* --- receiving ---------------------------------------------------------------------------- */
 
-ls_status ls_control_poll(struct ls_control *ctl, int peer, uint32_t kinds,
-                          struct ls_message *message, struct ls_err *err)
+/* The oldest arrived frame as it is. */
+static ls_status open_next(struct ls_control *ctl, int peer, uint32_t kinds,
+                           struct ls_message *message, struct ls_err *err)
 {
-    *message = (struct ls_message){ .kind = 0 };
     unsigned char *bytes;
     uint64_t n;
     ls_status s = ls_channel_poll(&ctl->in[peer], &bytes, &n, err);
@@ -191,6 +205,57 @@ ls_status ls_control_poll(struct ls_control *ctl, int peer, uint32_t kinds,
     return LS_OK;
 }
 
+static bool is_beat(const struct ls_message *m)
+{
+    return (m->kind == LS_KIND_STATS && m->id == LS_STATS_BEAT) ||
+           (m->kind == LS_KIND_PLAN && m->id == LS_PHASE_BEAT);
+}
+
+static ls_status take_beat(struct ls_control *ctl, int peer, const struct ls_message *m,
+                           struct ls_err *err)
+{
+    struct ls_reader r = { .at = m->body, .left = m->n };
+    struct ls_activity now = { .doing = ls_get_u32(&r), .step = ls_get_u64(&r) };
+    now.host = ls_get_u64(&r);
+    now.pid = ls_get_u32(&r);
+    if (!ls_reader_done(&r) || now.doing >= LS_N_DOING)
+        return ls_fail(err, LS_E_SHAPE, "rank %d: a sign of life that cannot be read", peer);
+    ctl->last[peer] = now;
+    return ls_control_done(ctl, peer, err);
+}
+
+/* Into *message whatever has come beside signs of life. */
+static ls_status next_message(struct ls_control *ctl, int peer, uint32_t kinds,
+                              struct ls_message *message, struct ls_err *err)
+{
+    kinds |= 1u << (peer == 0 ? LS_KIND_PLAN : LS_KIND_STATS);
+    for (;;) {
+        *message = (struct ls_message){ .kind = 0 };
+        ls_status s = open_next(ctl, peer, kinds, message, err);
+        if (s || !message->kind || !is_beat(message))
+            return s;
+        s = take_beat(ctl, peer, message, err);
+        if (s)
+            return s;
+    }
+}
+
+ls_status ls_control_poll(struct ls_control *ctl, int peer, uint32_t kinds,
+                          struct ls_message *message, struct ls_err *err)
+{
+    ls_status s = LS_OK;
+    *message = ctl->waiting[peer];
+    ctl->waiting[peer] = (struct ls_message){ .kind = 0 };
+    if (message->kind)
+        ctl->heard_us[peer] = ls_now_us(); /* its signs of life are behind this message */
+    else
+        s = next_message(ctl, peer, kinds, message, err);
+    if (s || !message->kind || kinds >> message->kind & 1)
+        return s;
+    return ls_fail(err, LS_E_NOT_ALLOWED, "rank %d: %s %" PRIu64 " was not to come now", peer,
+                   ls_kind_name(message->kind), message->id);
+}
+
 ls_status ls_control_done(struct ls_control *ctl, int peer, struct ls_err *err)
 {
     return ls_channel_return(&ctl->in[peer], err);
@@ -203,7 +268,7 @@ ls_status ls_control_wait(struct ls_control *ctl, int peer, uint32_t kinds,
     char name[LS_RANK_NAME];
     unsigned idle = 0;
     for (;;) {
-        ls_status s = ls_comm_progress(ctl->comm, err);
+        ls_status s = ls_control_tend(ctl, err);
         if (!s)
             s = ls_control_poll(ctl, peer, kinds, message, err);
         if (s || message->kind)
@@ -222,44 +287,154 @@ static uint64_t beat_us(const struct ls_control *ctl)
     return ctl->silence_us / 4 < BEAT_US ? ctl->silence_us / 4 : BEAT_US;
 }
 
-void ls_control_start_beats(struct ls_control *ctl, uint64_t now_us)
+void ls_control_set_silence(struct ls_control *ctl, int seconds)
 {
-    ctl->next_beat_us = now_us + beat_us(ctl);
+    uint64_t now = ls_now_us();
+    ctl->silence_us = (uint64_t)seconds * 1000000;
+    ctl->next_beat_us = now;
     for (int r = 0; r < ctl->n_ranks; r++)
-        ctl->heard_us[r] = now_us;
+        ctl->heard_us[r] = now;
+}
+
+void ls_control_set_doing(struct ls_control *ctl, enum ls_doing doing, uint64_t step)
+{
+    ctl->last[ctl->rank].doing = doing;
+    ctl->last[ctl->rank].step = step;
+}
+
+const char *ls_control_doing(const struct ls_control *ctl, int peer, char text[LS_RANK_NAME])
+{
+    static const char *const names[LS_N_DOING] = {
+        [LS_DOING_START] = "start",     [LS_DOING_VOTE] = "vote",
+        [LS_DOING_LOAD] = "load",       [LS_DOING_WAIT] = "wait for step",
+        [LS_DOING_PREFILL] = "prefill", [LS_DOING_DECODE] = "decode",
+        [LS_DOING_SEND] = "send",       [LS_DOING_SHUTDOWN] = "shutdown",
+    };
+    const struct ls_activity *a = &ctl->last[peer];
+    if (a->doing < LS_DOING_WAIT || a->doing == LS_DOING_SHUTDOWN)
+        snprintf(text, LS_RANK_NAME, "%s", names[a->doing]);
+    else
+        snprintf(text, LS_RANK_NAME, "%s%s %" PRIu64, names[a->doing],
+                 a->doing == LS_DOING_WAIT ? "" : ", step", a->step);
+    return text;
 }
 
 ls_status ls_control_beat(struct ls_control *ctl, uint64_t now_us, struct ls_err *err)
 {
     if (now_us < ctl->next_beat_us)
         return LS_OK;
+    unsigned char body[BEAT_BYTES];
+    struct ls_writer w = { .at = body, .left = sizeof body };
+    ls_put_u32(&w, ctl->last[ctl->rank].doing);
+    ls_put_u64(&w, ctl->last[ctl->rank].step);
+    ls_put_u64(&w, ctl->last[ctl->rank].host);
+    ls_put_u32(&w, ctl->last[ctl->rank].pid);
     ctl->next_beat_us = now_us + beat_us(ctl);
     for (int r = 0; r < ctl->n_ranks; r++) {
         if (!is_peer(ctl, r))
             continue;
-        unsigned char *payload = ls_channel_payload(&ctl->out[r]);
-        if (!payload) /* the last beats are still on their way: the peer computes */
+        /* no room: the last beats are still on their way, the peer computes */
+        if (!ls_channel_payload(&ctl->out[r]))
             continue;
         ls_status s =
             ctl->rank == 0
-                ? send_now(ctl, r, payload, LS_KIND_PLAN, LS_PHASE_BEAT, NULL, 0, err)
-                : send_now(ctl, r, payload, LS_KIND_STATS, LS_STATS_BEAT, NULL, 0, err);
+                ? send_now(ctl, r, LS_KIND_PLAN, LS_PHASE_BEAT, body, sizeof body, err)
+                : send_now(ctl, r, LS_KIND_STATS, LS_STATS_BEAT, body, sizeof body, err);
         if (s)
             return s;
     }
     return LS_OK;
 }
 
-ls_status ls_control_check_alive(const struct ls_control *ctl, uint64_t now_us,
-                                 struct ls_err *err)
+/* "rank 0: decode, step 4; rank 1: ..." as far as it fits. */
+static void list_doings(const struct ls_control *ctl, char *out, size_t size)
 {
-    char name[LS_RANK_NAME];
-    for (int r = 0; r < ctl->n_ranks; r++) {
-        if (!is_peer(ctl, r) || now_us < ctl->heard_us[r] ||
-            now_us - ctl->heard_us[r] < ctl->silence_us)
+    char doing[LS_RANK_NAME];
+    size_t at = 0;
+    out[0] = '\0';
+    for (int r = 0; r < ctl->n_ranks && at < size; r++) {
+        if (r != ctl->rank && !is_peer(ctl, r))
             continue;
-        return ls_fail(err, LS_E_LINK, "%s: no sign of life for %" PRIu64 " s while running",
-                       ls_control_name(ctl, r, name), ctl->silence_us / 1000000);
+        int n = snprintf(out + at, size - at, "%srank %d: %s", at ? "; " : "", r,
+                         ls_control_doing(ctl, r, doing));
+        at += n > 0 ? (size_t)n : size;
+    }
+}
+
+static ls_status fail_of_peer(const struct ls_control *ctl, int peer, const char *what,
+                              struct ls_err *err)
+{
+    char name[LS_RANK_NAME], doing[LS_RANK_NAME], all[LS_ERR_TEXT / 2];
+    list_doings(ctl, all, sizeof all);
+    return ls_fail(err, LS_E_LINK, "%s: %s, last heard in %s (%s)",
+                   ls_control_name(ctl, peer, name), what, ls_control_doing(ctl, peer, doing),
+                   all);
+}
+
+/* A killed process is a zombie until its parent has taken notice. */
+static bool is_gone(uint32_t pid)
+{
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/stat", pid);
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return errno == ENOENT;
+    const char *end = fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
+    fclose(f);
+    return end && (end[1] && (end[2] == 'Z' || end[2] == 'X'));
+}
+
+ls_status ls_control_find_gone(const struct ls_control *ctl, struct ls_err *err)
+{
+    for (int r = 0; r < ctl->n_ranks; r++) {
+        const struct ls_activity *a = &ctl->last[r];
+        if (is_peer(ctl, r) && a->host == ctl->last[ctl->rank].host && is_gone(a->pid))
+            return fail_of_peer(ctl, r, "its process is gone", err);
     }
     return LS_OK;
+}
+
+static ls_status search(struct ls_control *ctl, uint64_t now_us, struct ls_err *err)
+{
+    if (now_us < ctl->next_search_us && !(ctl->hurry && *ctl->hurry))
+        return LS_OK;
+    ctl->next_search_us = now_us + SEARCH_US;
+    return ls_control_find_gone(ctl, err);
+}
+
+ls_status ls_control_check_alive(struct ls_control *ctl, uint64_t now_us, struct ls_err *err)
+{
+    char what[64];
+    for (int r = 0; r < ctl->n_ranks; r++) {
+        if (!is_peer(ctl, r) || ctl->waiting[r].kind || now_us < ctl->heard_us[r] ||
+            now_us - ctl->heard_us[r] < ctl->silence_us)
+            continue;
+        snprintf(what, sizeof what, "no sign of life for %" PRIu64 " s",
+                 ctl->silence_us / 1000000);
+        return fail_of_peer(ctl, r, what, err);
+    }
+    return search(ctl, now_us, err);
+}
+
+static ls_status listen(struct ls_control *ctl, struct ls_err *err)
+{
+    ls_status s = LS_OK;
+    for (int r = 0; !s && r < ctl->n_ranks; r++)
+        if (ctl->in[r].link && !ctl->waiting[r].kind)
+            s = next_message(ctl, r, UINT32_MAX, &ctl->waiting[r], err);
+    return s;
+}
+
+ls_status ls_control_tend(struct ls_control *ctl, struct ls_err *err)
+{
+    ls_status s = ls_comm_progress(ctl->comm, err);
+    if (!s)
+        s = listen(ctl, err);
+    if (!s)
+        s = ls_control_beat(ctl, ls_now_us(), err);
+    if (!s)
+        s = ls_control_check_alive(ctl, ls_now_us(), err);
+    if (!s && ctl->rank == 0 && ctl->hurry && *ctl->hurry)
+        s = ls_fail(err, LS_E_DRAINED, "stopped by a signal");
+    return s;
 }

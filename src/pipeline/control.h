@@ -12,19 +12,48 @@
 #include "pipeline/channel.h"
 #include "pipeline/plan.h"
 
+#include <signal.h>
+
 /* Frame ids on PLAN frames; a VOTE repeats the id of the PLAN that it answers. */
 enum ls_plan_phase {
     LS_PHASE_WISH, /* body: wish. The vote: report */
     LS_PHASE_PLAN, /* body: plan. The vote: accepted */
     LS_PHASE_LOAD, /* load the weights. The vote: loaded */
     LS_PHASE_GO,   /* the run begins; no vote */
-    LS_PHASE_BEAT, /* a sign of life of rank 0 while it runs; no vote */
+    LS_PHASE_BEAT, /* a sign of life of rank 0, at any time; no vote */
 };
 
 enum { LS_RANK_NAME = LS_MAX_HOST + 32 };
 
+/* What a rank is doing; its signs of life say it. */
+enum ls_doing {
+    LS_DOING_START,
+    LS_DOING_VOTE,
+    LS_DOING_LOAD,
+    LS_DOING_WAIT, /* for a step */
+    LS_DOING_PREFILL,
+    LS_DOING_DECODE,
+    LS_DOING_SEND, /* what a step made */
+    LS_DOING_SHUTDOWN,
+    LS_N_DOING
+};
+
+struct ls_activity {
+    uint32_t doing; /* enum ls_doing */
+    uint64_t step;
+    uint64_t host; /* hash of the host's name; 0: nothing heard yet */
+    uint32_t pid;
+};
+
 /* Frame ids on STATS frames. */
 enum { LS_STATS_BEAT, LS_STATS_FINAL };
+
+struct ls_message {
+    unsigned kind; /* enum ls_kind; 0: nothing has come */
+    uint64_t id;
+    unsigned char *body; /* valid until ls_control_done */
+    size_t n;
+};
 
 struct ls_control {
     struct ls_comm *comm;
@@ -33,16 +62,13 @@ struct ls_control {
                                     that of rank 0 */
     char (*hosts)[LS_MAX_HOST];  /* [n_ranks] once known, else "" */
     uint64_t *heard_us;          /* [n_ranks] when a frame of this peer last came */
+    struct ls_activity *last;    /* [n_ranks] as last heard; the own one is what beats tell */
+    struct ls_message *waiting;  /* [n_ranks] come while this rank only listened */
+    const volatile sig_atomic_t *hurry; /* not 0: the launcher is about to kill; or NULL */
     uint64_t next_beat_us;
+    uint64_t next_search_us;
     uint64_t silence_us; /* without a sign of life for so long, a peer is given up */
     struct ls_arena arena;
-};
-
-struct ls_message {
-    unsigned kind; /* enum ls_kind; 0: nothing has come */
-    uint64_t id;
-    unsigned char *body; /* valid until ls_control_done */
-    size_t n;
 };
 
 /* The keyring's own life is its own. */
@@ -60,11 +86,13 @@ ls_status ls_control_send(struct ls_control *ctl, int peer, enum ls_kind kind, u
 ls_status ls_control_tell_all(struct ls_control *ctl, enum ls_kind kind, uint64_t id,
                               const void *body, size_t n, struct ls_err *err);
 
-/* The oldest message of a peer, of a kind in the mask `kinds`, or nothing. */
+/* The oldest message of a peer, of a kind in the mask `kinds`, or nothing. Signs of life are
+ * taken in on the way. */
 ls_status ls_control_poll(struct ls_control *ctl, int peer, uint32_t kinds,
                           struct ls_message *message, struct ls_err *err);
 ls_status ls_control_done(struct ls_control *ctl, int peer, struct ls_err *err);
-/* Waits for one; LS_E_LINK after the deadline, naming the peer and `what` was awaited. */
+/* Waits for one; LS_E_LINK after the deadline, naming the peer and `what` was awaited, or when
+ * a peer falls silent. */
 ls_status ls_control_wait(struct ls_control *ctl, int peer, uint32_t kinds,
                           uint64_t deadline_us, const char *what, struct ls_message *message,
                           struct ls_err *err);
@@ -77,13 +105,23 @@ ls_status ls_control_read_failure(const struct ls_message *message, struct ls_er
 /* Rank 0: STOP to every other rank, whatever fails on the way. */
 void ls_control_stop_all(struct ls_control *ctl, ls_status status, const char *text);
 
-/* While running: lets the peers know that this rank is alive, every 2 s or oftener.
- * Cheap; never waits. */
+/* --- signs of life: from creation to the end ---------------------------------------------- */
+
+/* What this rank does from now on. */
+void ls_control_set_doing(struct ls_control *ctl, enum ls_doing doing, uint64_t step);
+/* Lets the peers know that this rank is alive, every 2 s or oftener. Cheap; never waits. */
 ls_status ls_control_beat(struct ls_control *ctl, uint64_t now_us, struct ls_err *err);
-/* LS_E_LINK when a peer has been silent for too long. */
-ls_status ls_control_check_alive(const struct ls_control *ctl, uint64_t now_us,
-                                 struct ls_err *err);
-/* Starts the clocks of both. */
-void ls_control_start_beats(struct ls_control *ctl, uint64_t now_us);
+/* LS_E_LINK when a peer has been silent for too long, or its process on this host is gone
+ * (looked for now and then, and always when *hurry): says what it and all others did last. */
+ls_status ls_control_check_alive(struct ls_control *ctl, uint64_t now_us, struct ls_err *err);
+/* For a rank that waits for something else than a message: lets messages move, hears the peers,
+ * beats, and checks that they live. What comes beside signs of life waits to be polled. */
+ls_status ls_control_tend(struct ls_control *ctl, struct ls_err *err);
+/* Without a sign of life for so many seconds, a peer is given up; all clocks start anew. */
+void ls_control_set_silence(struct ls_control *ctl, int seconds);
+/* The first peer on this host whose process is gone: LS_E_LINK; else LS_OK. */
+ls_status ls_control_find_gone(const struct ls_control *ctl, struct ls_err *err);
+/* "decode of step 17", of a peer as last heard. Returns text. */
+const char *ls_control_doing(const struct ls_control *ctl, int peer, char text[LS_RANK_NAME]);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <sodium.h>
 
 enum { TICK_US = 100000, WAIT_US = 50000 };
 
@@ -123,6 +124,7 @@ static void submit_steps(struct ls_coordinator *c)
         for (uint32_t i = 0; i < r->step.n_rows; i++)
             r->serial[i] = c->slots[r->step.rows[i].slot].serial;
         r->next = 0;
+        randombytes_buf(&r->step.nonce, sizeof r->step.nonce);
         c->next_step++;
         c->stats.steps++;
         c->stats.tokens += r->step.n_tokens;

@@ -11,9 +11,9 @@
 #include <sys/resource.h>
 
 enum {
-    CALL_S = 600, /* for rank 0, which may be reading its input */
-    WORD_S = 30,  /* for everything else: no rank has anything to do meanwhile */
-    END_S = 5,    /* for rank 0's last word, after a refusal of one's own */
+    CALL_S = 60, /* for rank 0, which reads its configuration first */
+    WORD_S = 30, /* for everything else: no rank has anything to do meanwhile */
+    END_S = 5,   /* for rank 0's last word, after a refusal of one's own */
     BUFFERS = 4,
 };
 

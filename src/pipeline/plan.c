@@ -269,25 +269,72 @@ static ls_status size_cache(struct ls_plan *plan, const struct ls_arch *arch,
 
 /* --- layers and the whole ----------------------------------------------------------------- */
 
+static ls_status too_few_cuts(const struct ls_arch *arch, int n_stages, int n_units,
+                              struct ls_err *err)
+{
+    int reader = 0;
+    for (int l = 1; l < arch->n_layers; l++)
+        if (!ls_cut_allowed(arch, l, &reader))
+            break;
+    return ls_fail(err, LS_E_REFUSED,
+                   "%d ranks but the model can be cut into %d stages only: layer %d reads the "
+                   "keys and values of layer %d; start at most %d",
+                   n_stages, n_units, reader, arch->layers[reader].kv_source, n_units);
+}
+
 /* Bytes of weights stand for time: decoding reads each once per step, and a prompt's arithmetic
- * is proportional to them. The last layer's bytes hold the head's. */
+ * is proportional to them. The last layer's bytes hold the head's. Layers that no cut may
+ * separate are split as one. */
+static ls_status split_by_cost(int n_stages, const struct ls_arch *arch,
+                               const struct ls_checkpoint *ckpt, int32_t *first,
+                               struct ls_err *err)
+{
+    void *cost = NULL, *begin = NULL;
+    int n_units = 0;
+    ls_status s =
+        ls_alloc(&cost, (uint64_t)arch->n_layers * sizeof(uint64_t), "layer costs", err);
+    if (!s)
+        s = ls_alloc(&begin, (uint64_t)arch->n_layers * sizeof(int32_t), "layer units", err);
+    for (int l = 0; !s && l < arch->n_layers; l++) {
+        if (ls_cut_allowed(arch, l, NULL))
+            ((int32_t *)begin)[n_units++] = l;
+        ((uint64_t *)cost)[n_units - 1] += ls_weights_bytes(arch, ckpt, l, l + 1);
+    }
+    if (!s && n_units < n_stages)
+        s = too_few_cuts(arch, n_stages, n_units, err);
+    if (!s)
+        s = ls_plan_split(cost, n_units, 0, 0, n_stages, first, err);
+    for (int i = 0; !s && i <= n_stages; i++)
+        first[i] = first[i] < n_units ? ((int32_t *)begin)[first[i]] : arch->n_layers;
+    ls_free(cost);
+    ls_free(begin);
+    return s;
+}
+
+static ls_status check_cut(int stage, int first_layer, const struct ls_arch *arch,
+                           struct ls_err *err)
+{
+    int reader = 0;
+    if (ls_cut_allowed(arch, first_layer, &reader))
+        return LS_OK;
+    return ls_fail(err, LS_E_REFUSED,
+                   "stage %d cannot begin at layer %d: layer %d reads the keys and values of "
+                   "layer %d",
+                   stage, first_layer, reader, arch->layers[reader].kv_source);
+}
+
 static ls_status split_layers(struct ls_plan *plan, const struct ls_arch *arch,
                               const struct ls_checkpoint *ckpt, const struct ls_run_wish *wish,
                               struct ls_err *err)
 {
     int32_t first[LS_MAX_STAGES + 1];
     ls_status s = LS_OK;
-    if (wish->layers[0]) {
+    if (wish->layers[0])
         s = ls_plan_parse_layers(wish->layers, arch->n_layers, plan->n_stages, first, err);
-    } else {
-        void *cost = NULL;
-        s = ls_alloc(&cost, (uint64_t)arch->n_layers * sizeof(uint64_t), "layer costs", err);
-        for (int l = 0; !s && l < arch->n_layers; l++)
-            ((uint64_t *)cost)[l] = ls_weights_bytes(arch, ckpt, l, l + 1);
-        if (!s)
-            s = ls_plan_split(cost, arch->n_layers, 0, 0, plan->n_stages, first, err);
-        ls_free(cost);
-    }
+    else
+        s = split_by_cost(plan->n_stages, arch, ckpt, first, err);
+    for (int i = 0; !s && i < plan->n_stages; i++)
+        s = check_cut(i, first[i], arch, err);
     for (int i = 0; !s && i < plan->n_stages; i++) {
         struct ls_stage_plan *sp = &plan->stages[i];
         sp->first_layer = first[i];
@@ -295,6 +342,31 @@ static ls_status split_layers(struct ls_plan *plan, const struct ls_arch *arch,
         sp->weights_bytes = ls_weights_bytes(arch, ckpt, first[i], first[i + 1]);
     }
     return s;
+}
+
+/* Signs of life come between layers, so nobody may be given up while a layer of the largest
+ * step could still be computed, on a slow core and three times over. */
+static int32_t choose_silence(const struct ls_plan *plan, const struct ls_arch *arch,
+                              const struct ls_checkpoint *ckpt, const struct ls_run_wish *wish)
+{
+    const double rate = wish->cpu_path == LS_CPU_REF ? 5e8 : 2e9; /* additions, each core */
+    double longest_s = 0;
+    if (wish->silence_s > 0)
+        return wish->silence_s;
+    for (int s = 0; s < plan->n_stages; s++) {
+        const struct ls_stage_plan *sp = &plan->stages[s];
+        for (int l = sp->first_layer; l < sp->last_layer; l++) {
+            /* two bytes a weight; of experts only the chosen ones are computed */
+            double weights = (double)ls_weights_bytes(arch, ckpt, l, l + 1) / 2;
+            if (arch->experts.n > 0 && arch->layers[l].ffn == LS_FFN_EXPERTS)
+                weights *= (double)arch->experts.n_chosen / arch->experts.n;
+            double t = weights * plan->budget / (rate * sp->threads);
+            longest_s = t > longest_s ? t : longest_s;
+        }
+    }
+    return longest_s * 3 > LS_MAX_SILENCE_S ? LS_MAX_SILENCE_S
+           : longest_s * 3 < LS_SILENCE_S   ? LS_SILENCE_S
+                                            : (int32_t)(longest_s * 3);
 }
 
 static ls_status choose_stages(struct ls_plan *plan, const struct ls_arch *arch,
@@ -332,6 +404,7 @@ ls_status ls_plan_form(struct ls_plan *plan, const struct ls_arch *arch,
     if (s)
         return s;
     fill_limits(plan);
+    plan->silence_s = choose_silence(plan, arch, ckpt, wish);
     s = size_cache(plan, arch, wish, reports, err);
     return s ? s : ls_plan_check(plan, arch, n_ranks, err);
 }
@@ -348,6 +421,9 @@ static ls_status check_ranges(const struct ls_plan *plan, const struct ls_arch *
             return ls_fail(err, LS_E_REFUSED,
                            "plan: stage %d has layers [%d, %d), expected to begin at %d", i,
                            sp->first_layer, sp->last_layer, expected);
+        ls_status s = check_cut(i, sp->first_layer, arch, err);
+        if (s)
+            return s;
         if (sp->threads < 1 || sp->threads > LS_MAX_THREADS)
             return ls_fail(err, LS_E_REFUSED, "plan: stage %d has %d threads", i, sp->threads);
         expected = sp->last_layer;

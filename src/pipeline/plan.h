@@ -16,6 +16,8 @@ enum {
     LS_MAX_LAYERS_TEXT = 4096,
     LS_MAX_WINDOW = 256,
     LS_MAX_THREADS = 1024,
+    LS_SILENCE_S = 10, /* unless the user or the plan says otherwise */
+    LS_MAX_SILENCE_S = 3600,
     /* byte forms on the control links */
     LS_WISH_BYTES = LS_MAX_PATH + LS_MAX_LAYERS_TEXT + 128,
     LS_PLAN_BYTES = 36 * LS_MAX_STAGES + 128,
@@ -37,8 +39,7 @@ struct ls_run_wish {
     uint8_t strict_placement; /* what placement.h warns of is refused */
     uint64_t placement_seed;  /* nonzero shuffles KV blocks and slots: for the tests that
                                  show that bits do not depend on it */
-    int32_t silence_s;        /* seconds without a sign of life before a rank is given up;
-                                 0: 120 */
+    int32_t silence_s;        /* seconds without a sign of life before a rank is given up */
 };
 
 /* What one rank says of itself before the plan. */
@@ -65,6 +66,8 @@ struct ls_plan {
     int32_t budget, chunk; /* tokens of a step; of one prompt in a step */
     int32_t window;        /* steps in flight */
     uint32_t logit_rows;   /* rows of logits in one RESULT frame */
+    int32_t silence_s;     /* without a sign of life for so long a rank is given up; more than a
+                              layer of a full step may take */
     struct ls_stage_plan stages[LS_MAX_STAGES];
 };
 

@@ -74,7 +74,8 @@ static void put_body(struct ls_writer *w, const struct ls_plan *plan)
         (uint32_t)plan->n_stages, lim->max_rows,          lim->max_events,
         lim->max_tokens,          lim->n_slots,           lim->n_blocks,
         lim->max_blocks_per_slot, lim->context,           (uint32_t)plan->budget,
-        (uint32_t)plan->chunk,    (uint32_t)plan->window, plan->logit_rows
+        (uint32_t)plan->chunk,    (uint32_t)plan->window, plan->logit_rows,
+        (uint32_t)plan->silence_s
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         ls_put_u32(w, words[i]);
@@ -102,7 +103,8 @@ static bool get_body(struct ls_reader *r, struct ls_plan *plan)
     plan->chunk = ls_get_i32(r);
     plan->window = ls_get_i32(r);
     plan->logit_rows = ls_get_u32(r);
-    if (plan->n_stages < 1 || plan->n_stages > LS_MAX_STAGES)
+    plan->silence_s = ls_get_i32(r);
+    if (plan->n_stages < 1 || plan->n_stages > LS_MAX_STAGES || plan->silence_s < 1)
         return false;
     for (int i = 0; i < plan->n_stages; i++) {
         struct ls_stage_plan *sp = &plan->stages[i];

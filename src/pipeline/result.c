@@ -56,6 +56,10 @@ void ls_result_expect(struct ls_frame_expect *expect, const struct ls_step *step
     *expect = (struct ls_frame_expect){ .kinds = 1u << LS_KIND_RESULT,
                                         .check_id = true,
                                         .id = step->id,
+                                        .check_nonce = true,
+                                        .nonce = step->nonce,
+                                        .check_rows = true,
+                                        .rows = g->n_sent,
                                         .min_table = g->table_bytes,
                                         .max_table = g->table_bytes };
     if (g->n_sent == 0)

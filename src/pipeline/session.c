@@ -8,8 +8,6 @@
 #include <sodium.h>
 #include <stdio.h>
 
-enum { SILENCE_S = 120 };
-
 void ls_session_cancel(struct ls_comm *comm)
 {
     if (ls_comm_rank(comm) == 0)
@@ -47,35 +45,66 @@ static bool is_of_link(ls_status st)
     return st >= LS_E_AUTH && st <= LS_E_LINK;
 }
 
+ls_status ls_session_open(struct ls_session **out, struct ls_comm *comm,
+                          const struct ls_link_wish *link, struct ls_err *err)
+{
+    struct ls_session *s = NULL;
+    ls_status st = take_session(&s, comm, link, err);
+    if (!st) {
+        *out = s;
+        return LS_OK;
+    }
+    if (is_of_link(st))
+        ls_comm_set_failed(comm);
+    ls_session_destroy(s);
+    return st;
+}
+
+ls_status ls_session_meanwhile(struct ls_session *s, ls_apart_fn *work, void *arg,
+                               struct ls_err *err)
+{
+    ls_status st = ls_apart_run(s->control, work, arg, &s->abandoned, err);
+    if (s->abandoned)
+        ls_comm_set_failed(s->comm);
+    return st;
+}
+
+ls_status ls_session_start(struct ls_session *s, const struct ls_run_wish *wish,
+                           struct ls_err *err)
+{
+    if (s->rank == 0)
+        s->wish = *wish;
+    ls_status st = s->rank == 0 ? ls_startup_lead(s, err) : ls_startup_follow(s, err);
+    s->started = !st;
+    if (is_of_link(st))
+        ls_comm_set_failed(s->comm);
+    return st;
+}
+
 ls_status ls_session_create(struct ls_session **out, struct ls_comm *comm,
                             const struct ls_run_wish *wish, const struct ls_link_wish *link,
                             struct ls_err *err)
 {
     struct ls_session *s = NULL;
-    ls_status st = take_session(&s, comm, link, err);
-    if (!st && s->rank == 0)
-        s->wish = *wish;
+    ls_status st = ls_session_open(&s, comm, link, err);
     if (!st)
-        st = s->rank == 0 ? ls_startup_lead(s, err) : ls_startup_follow(s, err);
-    if (st) {
-        if (is_of_link(st))
-            ls_comm_set_failed(comm);
+        st = ls_session_start(s, wish, err);
+    if (st)
         ls_session_destroy(s);
-        return st;
-    }
-    int32_t silence = s->wish.silence_s > 0 ? s->wish.silence_s : SILENCE_S;
-    s->control->silence_us = (uint64_t)silence * 1000000;
-    s->started = true;
-    *out = s;
-    return LS_OK;
+    else
+        *out = s;
+    return st;
 }
 
 void ls_session_destroy(struct ls_session *s)
 {
     if (!s)
         return;
-    if (s->started && !s->ran && s->rank == 0)
+    bool untold = s->begun ? s->started && !s->ran : s->control != NULL;
+    if (untold && s->rank == 0)
         ls_control_stop_all(s->control, LS_E_DRAINED, "");
+    if (s->abandoned)
+        return;
     ls_stage_destroy(s->stage);
     ls_checkpoint_close(s->ckpt);
     ls_control_destroy(s->control);
@@ -96,11 +125,13 @@ static ls_status run_follow(struct ls_session *s, struct ls_err *err)
     struct ls_worker *w = NULL;
     ls_status st = ls_worker_create(&w, s, NULL, err);
     if (st) {
+        s->told = true;
         ls_control_send_failure(s->control, 0, LS_KIND_ERROR, st, err->text, NULL);
         return st;
     }
     st = ls_worker_run(w, err);
     ls_worker_end(w, st, st ? err->text : "");
+    s->told = ls_worker_was_stopped(w);
     ls_worker_destroy(w);
     return st;
 }
@@ -179,6 +210,32 @@ ls_status ls_session_run(struct ls_session *s, const struct ls_client *client,
 const struct ls_plan *ls_session_plan(const struct ls_session *s)
 {
     return &s->plan;
+}
+
+void ls_session_set_hurry(struct ls_session *s, const volatile sig_atomic_t *hurry)
+{
+    s->control->hurry = hurry;
+}
+
+ls_status ls_session_find_gone(const struct ls_session *s, struct ls_err *err)
+{
+    return ls_control_find_gone(s->control, err);
+}
+
+bool ls_session_was_told(const struct ls_session *s)
+{
+    return s->told;
+}
+
+const char *ls_session_missing(const struct ls_session *s, char text[LS_SESSION_TEXT])
+{
+    char name[LS_RANK_NAME], doing[LS_RANK_NAME];
+    if (!s->missing)
+        return NULL;
+    snprintf(text, LS_SESSION_TEXT, "%s, last heard in %s",
+             ls_control_name(s->control, s->missing, name),
+             ls_control_doing(s->control, s->missing, doing));
+    return text;
 }
 
 const struct ls_placement *ls_session_placement(const struct ls_session *s)

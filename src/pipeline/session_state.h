@@ -23,6 +23,8 @@ struct ls_session {
     int kernels_failed;
     struct ls_plan plan;
     struct ls_placement placement; /* rank 0 */
+    struct ls_rank_view *looking;  /* what the look of this rank fills */
+    struct ls_rank_view view;      /* the others: what this rank sees */
     struct ls_stage *stage;
     bool (*progress)(void *arg); /* called by the stage between layers, while a run goes on */
     void *progress_arg;
@@ -30,7 +32,11 @@ struct ls_session {
     struct ls_channel result_in, result_out; /* on rank 0; on the last stage */
     struct ls_stage_stats *stats;            /* rank 0: [n_ranks], else [1] */
     struct ls_run_stats run_stats;
-    bool started; /* both votes passed: the other ranks are in, or on their way to, the run */
+    int missing;    /* rank 0: the first rank that had no last word; 0: none */
+    bool begun;     /* start-up has begun, and tells the others how it ends */
+    bool told;      /* rank 0 has said how this rank's run or start-up ended */
+    bool abandoned; /* a thread still uses what is here: nothing is freed */
+    bool started;   /* both votes passed: the other ranks are in, or on their way to, the run */
     bool ran;
 };
 

@@ -2,7 +2,9 @@
  * has accepted the plan, and nothing runs before every rank has loaded. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "model/weights.h"
+#include "pipeline/apart.h"
 #include "pipeline/report.h"
 #include "pipeline/session_state.h"
 #include "stage/stage.h"
@@ -42,8 +44,9 @@ static uint64_t load_seconds(const struct ls_session *s)
 /* --- what every rank does ----------------------------------------------------------------- */
 
 /* Opens and checks everything that can be checked without reading a weight. */
-static ls_status look(struct ls_session *s, struct ls_rank_view *view, struct ls_err *err)
+static ls_status look_apart(void *arg, struct ls_err *err)
 {
+    struct ls_session *s = arg;
     const struct ls_arch_wish wish = { .f32_activations = s->wish.f32_activations,
                                        .context = s->wish.context };
     size_t n_ignored;
@@ -54,8 +57,17 @@ static ls_status look(struct ls_session *s, struct ls_rank_view *view, struct ls
     if (!st)
         st = ls_weights_check(&s->arch, s->ckpt, &n_ignored, &first_ignored, err);
     if (!st)
-        ls_view_look(view, ls_comm_host(s->comm), s->ckpt, s->wish.check_bytes);
+        ls_view_look(s->looking, ls_comm_host(s->comm), s->ckpt, s->wish.check_bytes);
+    if (!st && LS_FAULT(VOTE, s->rank))
+        st = ls_fail(err, LS_E_COMPUTE, "a fault of the test");
     return st;
+}
+
+static ls_status look(struct ls_session *s, struct ls_rank_view *view, struct ls_err *err)
+{
+    s->looking = view;
+    ls_control_set_doing(s->control, LS_DOING_VOTE, 0);
+    return ls_apart_run(s->control, look_apart, s, &s->abandoned, err);
 }
 
 /* The plan against this rank's own view of model and machine. */
@@ -135,8 +147,9 @@ static bool stage_progress(void *arg)
     return !s->progress || s->progress(s->progress_arg);
 }
 
-static ls_status load(struct ls_session *s, struct ls_err *err)
+static ls_status load_apart(void *arg, struct ls_err *err)
 {
+    struct ls_session *s = arg;
     const struct ls_stage_plan *mine = &s->plan.stages[s->rank];
     unsigned saved = ls_fp_enter();
     s->kernels = ls_kernels_choose((enum ls_cpu_path)s->wish.cpu_path, &s->kernels_failed);
@@ -155,7 +168,17 @@ static ls_status load(struct ls_session *s, struct ls_err *err)
                                             .max_logit_rows = s->plan.logit_rows,
                                             .progress = stage_progress,
                                             .progress_arg = s };
-    ls_status st = ls_stage_create(&s->stage, &config, err);
+    if (LS_FAULT(LOAD, s->rank))
+        return ls_fail(err, LS_E_COMPUTE, "a fault of the test");
+    return ls_stage_create(&s->stage, &config, err);
+}
+
+/* Only loading is apart: links are opened by the thread that calls MPI. */
+static ls_status load(struct ls_session *s, struct ls_err *err)
+{
+    ls_control_set_doing(s->control, LS_DOING_LOAD, 0);
+    ls_control_set_silence(s->control, s->plan.silence_s);
+    ls_status st = ls_apart_run(s->control, load_apart, s, &s->abandoned, err);
     return st ? st : open_links(s, err);
 }
 
@@ -220,7 +243,7 @@ static ls_status gather(struct ls_session *s, enum ls_plan_phase phase, uint64_t
     unsigned idle = 0;
     int n_missing = s->n_ranks - 1;
     while (n_missing > 0) {
-        ls_status st = ls_comm_progress(s->comm, err);
+        ls_status st = ls_control_tend(s->control, err);
         for (int r = 1; !st && r < s->n_ranks; r++)
             if (views[r].voted != (int)phase + 1)
                 st = poll_vote(s, r, phase, &views[r], &n_missing, err);
@@ -282,6 +305,8 @@ static ls_status tell_plan(struct ls_session *s, struct ls_err *err)
 
 static ls_status lead(struct ls_session *s, struct ls_rank_view *views, struct ls_err *err)
 {
+    if (s->wish.silence_s > 0)
+        ls_control_set_silence(s->control, s->wish.silence_s);
     ls_status st = tell_wish(s, err);
     if (!st)
         st = look(s, &views[0], err);
@@ -309,12 +334,14 @@ static ls_status lead(struct ls_session *s, struct ls_rank_view *views, struct l
 ls_status ls_startup_lead(struct ls_session *s, struct ls_err *err)
 {
     void *views = NULL;
+    s->begun = true;
     ls_status st = ls_alloc(&views, (uint64_t)s->n_ranks * sizeof(struct ls_rank_view),
                             "rank reports", err);
     snprintf(s->control->hosts[0], LS_MAX_HOST, "%.*s", LS_MAX_HOST - 1, ls_comm_host(s->comm));
     if (!st)
         st = lead(s, views, err);
-    ls_free(views);
+    if (!s->abandoned)
+        ls_free(views);
     if (st)
         ls_control_stop_all(s->control, st, err ? err->text : "");
     return st;
@@ -331,6 +358,7 @@ static ls_status await(struct ls_session *s, enum ls_plan_phase phase, uint64_t 
     ls_status st = ls_control_wait(s->control, 0, 1u << LS_KIND_PLAN | 1u << LS_KIND_STOP,
                                    after(seconds), whats[phase], m, err);
     if (!st && m->kind == LS_KIND_STOP) {
+        s->told = true;
         st = ls_control_read_failure(m, err);
         return st ? st : ls_fail(err, LS_E_INTERNAL, "rank 0 stopped during start-up");
     }
@@ -354,7 +382,8 @@ static ls_status vote(struct ls_session *s, enum ls_plan_phase phase, struct ls_
     struct ls_err later = { .status = LS_OK };
     ls_status st = ls_control_send(s->control, 0, LS_KIND_VOTE, phase, bytes, n, &later);
     if (verdict) {
-        ls_control_wait(s->control, 0, 1u << LS_KIND_STOP, after(VOTE_S), "end", &m, &later);
+        s->told = !ls_control_wait(s->control, 0, 1u << LS_KIND_STOP, after(VOTE_S), "end", &m,
+                                   &later);
         return verdict;
     }
     return st ? ls_fail(err, st, "%s", later.text) : LS_OK;
@@ -368,6 +397,8 @@ static ls_status follow_wish(struct ls_session *s, struct ls_rank_view *view,
     if (st)
         return st;
     ls_status verdict = ls_wish_decode(&s->wish, m.body, m.n, err);
+    if (!verdict && s->wish.silence_s > 0)
+        ls_control_set_silence(s->control, s->wish.silence_s);
     st = ls_control_done(s->control, 0, verdict ? NULL : err);
     if (!st && !verdict)
         verdict = look(s, view, err);
@@ -398,14 +429,14 @@ static ls_status follow_order(struct ls_session *s, enum ls_plan_phase phase, ui
 
 ls_status ls_startup_follow(struct ls_session *s, struct ls_err *err)
 {
-    struct ls_rank_view view = { .status = LS_OK };
-    ls_status st = follow_wish(s, &view, err);
+    struct ls_rank_view *view = &s->view;
+    ls_status st = follow_wish(s, view, err);
     if (!st)
-        st = follow_plan(s, &view, err);
+        st = follow_plan(s, view, err);
     if (!st)
         st = follow_order(s, LS_PHASE_LOAD, VOTE_S, err);
     if (!st)
-        st = vote(s, LS_PHASE_LOAD, &view, load(s, err), err);
+        st = vote(s, LS_PHASE_LOAD, view, load(s, err), err);
     if (!st)
         st = follow_order(s, LS_PHASE_GO, 2 * load_seconds(s), err);
     return st;

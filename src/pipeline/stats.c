@@ -2,19 +2,24 @@
 
 #include "pipeline/bytes.h"
 
-enum { N_COUNTS = 15 };
+enum { N_PLAIN = 22, N_COUNTS = N_PLAIN + LS_N_REFUSALS };
 
 /* The counters in the order in which they travel. */
 static void counters(struct ls_stage_stats *s, uint64_t *at[N_COUNTS])
 {
     struct ls_stage_counts *c = &s->counts;
-    uint64_t *const all[N_COUNTS] = {
+    struct ls_link_counts *l = &s->links;
+    uint64_t *const all[N_PLAIN] = {
         &c->steps,      &c->tokens,         &c->logits_rows,    &c->weights_bytes,
         &c->kv_bytes,   &c->scratch_bytes,  &c->resident_bytes, &s->compute_us,
         &s->wait_us,    &s->send_us,        &s->frames_sent,    &s->frames_received,
-        &s->bytes_sent, &s->bytes_received, &s->step_allocs,
+        &s->bytes_sent, &s->bytes_received, &s->step_allocs,    &l->sealed,
+        &l->opened,     &l->sealed_bytes,   &l->opened_bytes,   &l->rekeys,
+        &l->crypto_us,  &l->copies,
     };
     memcpy(at, all, sizeof all);
+    for (int i = 0; i < LS_N_REFUSALS; i++)
+        at[N_PLAIN + i] = &l->refused[i];
 }
 
 size_t ls_stats_encode(const struct ls_stage_stats *stats, unsigned char out[LS_STATS_BYTES])

@@ -4,7 +4,7 @@
 
 #include "pipeline/session.h"
 
-enum { LS_STATS_BYTES = 320 };
+enum { LS_STATS_BYTES = 512 };
 
 size_t ls_stats_encode(const struct ls_stage_stats *stats, unsigned char out[LS_STATS_BYTES]);
 ls_status ls_stats_decode(struct ls_stage_stats *stats, const unsigned char *bytes, size_t n,

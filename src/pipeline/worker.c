@@ -34,6 +34,11 @@ void ls_worker_destroy(struct ls_worker *w)
     ls_free(w);
 }
 
+bool ls_worker_was_stopped(const struct ls_worker *w)
+{
+    return w->stopped;
+}
+
 /* STOP and ERROR texts name their rank already; so does what rank 0 says of a link. */
 static ls_status pump_failure(const struct ls_worker *w, struct ls_err *err)
 {
@@ -78,7 +83,7 @@ static bool pump_from_stage(void *arg)
 
 ls_status ls_worker_run(struct ls_worker *w, struct ls_err *err)
 {
-    ls_control_start_beats(w->s->control, ls_now_us());
+    ls_control_set_doing(w->s->control, LS_DOING_WAIT, 0);
     w->s->progress = pump_from_stage;
     w->s->progress_arg = w;
     ls_status st = loop(w, err);

@@ -1,15 +1,48 @@
 /* The end of a run on one rank. */
+#include "base/fault.h"
 #include "pipeline/stats.h"
 #include "pipeline/worker_state.h"
 
 #include <stdio.h>
 
 enum {
-    CLEAN_END_US = 30000000, /* wait for the other ranks, which are idle */
-    END_US = 4000000,        /* the same after a failure: they may be gone */
-    STOP_US = 8000000,       /* for STOP, which rank 0 sends between two layers */
-    SETTLE_US = 1000000,     /* wait for own sends */
+    CLEAN_END_US = 8000000, /* wait for the other ranks, which are idle */
+    END_US = 4000000,       /* the same after a failure: they may be gone */
+    STOP_US = 8000000,      /* for STOP, which rank 0 sends between two layers */
+    SETTLE_US = 1000000,    /* wait for own sends */
 };
+
+static void add_sending(struct ls_link_counts *sum, const struct ls_channel *ch)
+{
+    sum->sealed += ch->counts.sealed;
+    sum->sealed_bytes += ch->seal ? ch->counts.bytes : 0;
+    sum->rekeys += ch->frame.epoch;
+    sum->crypto_us += ch->counts.crypto_us;
+}
+
+static void add_receiving(struct ls_link_counts *sum, const struct ls_channel *ch)
+{
+    sum->opened += ch->counts.sealed;
+    sum->opened_bytes += ch->seal ? ch->counts.bytes : 0;
+    sum->crypto_us += ch->counts.crypto_us;
+    for (int i = 0; i < LS_N_REFUSALS; i++)
+        sum->refused[i] += ch->counts.refused[LS_E_AUTH + i];
+}
+
+static void fill_link_counts(struct ls_worker *w)
+{
+    struct ls_session *s = w->s;
+    struct ls_link_counts *sum = &w->stats.links;
+    for (int r = 0; r < s->n_ranks; r++) {
+        add_sending(sum, &s->control->out[r]);
+        add_receiving(sum, &s->control->in[r]);
+    }
+    add_sending(sum, &s->step_out);
+    add_sending(sum, &s->result_out);
+    add_receiving(sum, &s->step_in);
+    add_receiving(sum, &s->result_in);
+    sum->copies = s->step_out.counts.copies + s->result_out.counts.copies;
+}
 
 static void fill_stats(struct ls_worker *w)
 {
@@ -28,6 +61,7 @@ static void fill_stats(struct ls_worker *w)
     out->bytes_received = moved.received_bytes;
     if (w->next_id > 0)
         out->step_allocs = ls_alloc_count() - w->allocs_after_first;
+    fill_link_counts(w);
 }
 
 /* Steps and results that nobody wants any more still have to arrive, or their senders would
@@ -46,8 +80,8 @@ static bool sends_are_idle(struct ls_worker *w)
            (!s->result_out.link || ls_link_idle(s->result_out.link));
 }
 
-/* Rank 0: the last word of every other rank. A rank that says nothing keeps empty statistics.
- */
+/* Rank 0: the last word of every other rank. A rank that says nothing keeps empty statistics,
+ * and the first such rank is remembered. */
 static void collect_stats(struct ls_worker *w, bool clean)
 {
     struct ls_session *s = w->s;
@@ -64,9 +98,11 @@ static void collect_stats(struct ls_worker *w, bool clean)
             ls_control_done(s->control, r, NULL);
         if (st || final)
             r++;
-        else if (ls_now_us() > deadline)
+        else if (ls_now_us() > deadline || (s->control->hurry && *s->control->hurry)) {
+            s->missing = r;
+            ls_comm_set_failed(s->comm);
             return;
-        else if (!m.kind)
+        } else if (!m.kind)
             ls_comm_idle(&idle);
     }
 }
@@ -110,6 +146,9 @@ static void end_follow(struct ls_worker *w, ls_status status, const char *text)
 void ls_worker_end(struct ls_worker *w, ls_status status, const char *text)
 {
     if (status && status != LS_E_DRAINED)
+        ls_comm_set_failed(w->s->comm);
+    ls_control_set_doing(w->s->control, LS_DOING_SHUTDOWN, w->next_id);
+    if (LS_FAULT(SHUTDOWN, w->s->rank))
         ls_comm_set_failed(w->s->comm);
     fill_stats(w);
     if (w->s->rank == 0)

@@ -1,4 +1,5 @@
 /* What a rank does between layers and while it waits. */
+#include "base/fault.h"
 #include "pipeline/worker_state.h"
 
 #include <inttypes.h>
@@ -8,8 +9,6 @@ enum { LOOK_US = 1000 /* control links are looked at this often */ };
 /* Rank 0: everything another rank may say during a run. */
 static ls_status take_word(int peer, const struct ls_message *m, struct ls_err *err)
 {
-    if (m->kind == LS_KIND_STATS && m->id == LS_STATS_BEAT)
-        return LS_OK;
     if (m->kind == LS_KIND_ERROR) {
         ls_status st = ls_control_read_failure(m, err);
         return st ? st
@@ -19,11 +18,9 @@ static ls_status take_word(int peer, const struct ls_message *m, struct ls_err *
                    peer, ls_kind_name(m->kind), m->id);
 }
 
-/* Others: signs of life, and STOP. */
+/* Others: STOP. */
 static ls_status take_order(struct ls_worker *w, const struct ls_message *m, struct ls_err *err)
 {
-    if (m->kind == LS_KIND_PLAN && m->id == LS_PHASE_BEAT)
-        return LS_OK;
     if (m->kind == LS_KIND_STOP) {
         w->stopped = true;
         return ls_control_read_failure(m, err);
@@ -80,8 +77,12 @@ static ls_status hand_results_over(struct ls_worker *w, struct ls_err *err)
         unsigned char *bytes;
         uint64_t n;
         st = ls_channel_poll(in, &bytes, &n, err);
-        if (st || !bytes || !ls_exchange_lend(w->exchange, bytes, n))
+        if (st || !bytes)
             return st;
+        if (LS_FAULT(GATHER, 0))
+            return ls_fail(err, LS_E_COMPUTE, "a fault of the test");
+        if (!ls_exchange_lend(w->exchange, bytes, n))
+            return LS_OK;
         st = ls_link_hold(in->link, err);
     }
     return st;

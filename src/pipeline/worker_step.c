@@ -1,4 +1,5 @@
 /* One step on one stage: receive, compute, send on. */
+#include "base/fault.h"
 #include "pipeline/worker_state.h"
 #include "tensor/dtype.h"
 #include "wire/tensor.h"
@@ -21,6 +22,7 @@ static ls_status send_result(struct ls_worker *w, struct ls_step *step,
     uint32_t vocab = (uint32_t)s->arch.vocab;
     struct ls_frame frame = { .kind = LS_KIND_RESULT,
                               .id = step->id,
+                              .nonce = step->nonce,
                               .step = (uint32_t)step->id,
                               .rows = g->n_sent,
                               .table_bytes = g->table_bytes };
@@ -32,7 +34,7 @@ static ls_status send_result(struct ls_worker *w, struct ls_step *step,
         frame.tensor_bytes = (uint64_t)g->n_sent * vocab * sizeof(float);
     }
     ls_result_encode(payload, step, w->places, g, s->wish.digests ? s->stage : NULL);
-    return ls_channel_send(&w->s->result_out, &frame, err);
+    return ls_channel_send(&w->s->result_out, &frame, payload, err);
 }
 
 /* The last stage: logits, a group at a time, computed where they are sent from. */
@@ -59,12 +61,25 @@ static ls_status send_logits(struct ls_worker *w, struct ls_step *step, struct l
     return LS_OK;
 }
 
+/* A step without prompts has rows of one token. */
+static bool is_prefill(const struct ls_step *step)
+{
+    return step->n_tokens > step->n_rows;
+}
+
 static ls_status run_stage(struct ls_worker *w, struct ls_step *step, const void *hidden_in,
                            void *hidden_out, struct ls_err *err)
 {
     uint64_t begin = ls_now_us();
+    bool prefill = is_prefill(step);
+    ls_control_set_doing(w->s->control, prefill ? LS_DOING_PREFILL : LS_DOING_DECODE, step->id);
+    if (prefill ? LS_FAULT(PREFILL, w->s->rank) : LS_FAULT(DECODE, w->s->rank))
+        return ls_fail(err, LS_E_COMPUTE, "a fault of the test");
     ls_status st = ls_stage_run(w->s->stage, step, hidden_in, hidden_out, err);
     w->stats.compute_us += ls_now_us() - begin;
+    ls_control_set_doing(w->s->control, LS_DOING_SEND, step->id);
+    if (!st && w->s->rank > 0 && LS_FAULT(GATHER, w->s->rank))
+        return ls_fail(err, LS_E_COMPUTE, "a fault of the test");
     return st;
 }
 
@@ -86,6 +101,7 @@ static ls_status run_and_send(struct ls_worker *w, struct ls_step *step, const v
     struct ls_frame frame = {
         .kind = LS_KIND_STEP,
         .id = step->id,
+        .nonce = step->nonce,
         .step = (uint32_t)step->id,
         .rows = step->n_rows,
         .dtype = wire_dtype(s->arch.dtype),
@@ -94,7 +110,7 @@ static ls_status run_and_send(struct ls_worker *w, struct ls_step *step, const v
         .table_bytes = (uint32_t)table,
         .tensor_bytes = (uint64_t)step->n_tokens * width * ls_fmt_bytes(s->arch.dtype),
     };
-    return ls_channel_send(&s->step_out, &frame, err);
+    return ls_channel_send(&s->step_out, &frame, payload, err);
 }
 
 static ls_status run_step(struct ls_worker *w, struct ls_step *step, const void *hidden_in,
@@ -108,6 +124,7 @@ static ls_status run_step(struct ls_worker *w, struct ls_step *step, const void 
         return LS_OK; /* the loop says how it ended; a step given up is no failure of its own */
     if (st)
         return st;
+    ls_control_set_doing(w->s->control, LS_DOING_WAIT, step->id + 1);
     if (w->next_id++ == 0)
         w->allocs_after_first = ls_alloc_count();
     return LS_OK;
@@ -135,16 +152,20 @@ static ls_status read_step(struct ls_worker *w, unsigned char *bytes, uint64_t n
     struct ls_frame frame;
     unsigned char *payload;
     ls_status st = ls_channel_open_frame(&s->step_in, bytes, n, &expect, &frame, &payload, err);
-    if (!st)
-        st = ls_step_decode(&w->step, payload, frame.table_bytes, lim, err);
-    if (!st && w->step.n_tokens != frame.dims[0])
-        st = ls_fail(err, LS_E_SHAPE,
-                     "step %" PRIu64 ": %u tokens in the table, %u rows of "
-                     "hidden state",
-                     frame.id, w->step.n_tokens, frame.dims[0]);
     if (st)
         return st;
+    st = ls_step_decode(&w->step, payload, frame.table_bytes, lim, err);
+    if (!st && (w->step.n_tokens != frame.dims[0] || w->step.n_rows != frame.rows))
+        st = ls_fail(err, LS_E_SHAPE,
+                     "step %" PRIu64 ": %u tokens and %u rows in the table, %u rows of hidden "
+                     "state and %u rows in the header",
+                     frame.id, w->step.n_tokens, w->step.n_rows, frame.dims[0], frame.rows);
+    if (st) {
+        s->step_in.counts.refused[st]++;
+        return st;
+    }
     w->step.id = frame.id;
+    w->step.nonce = frame.nonce;
     struct ls_wire_tensor tensor;
     ls_tensor_from_wire(&tensor, &frame, payload);
     *hidden = tensor.data;

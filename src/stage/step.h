@@ -50,6 +50,7 @@ struct ls_step_limits {
 
 struct ls_step {
     uint64_t id;                         /* 0, 1, 2 .. without gaps */
+    uint64_t nonce;                      /* random; its results repeat it */
     uint32_t n_rows, n_events, n_tokens; /* rows and tokens: 1.. */
     struct ls_step_row *rows;            /* [max_rows] */
     struct ls_step_event *events;        /* [max_events], applied in order before the rows */
@@ -70,7 +71,8 @@ size_t ls_step_bytes(const struct ls_step *step);
 /* Writes ls_step_bytes(step) bytes. */
 void ls_step_encode(const struct ls_step *step, unsigned char *out);
 /* From exactly n bytes; every count and field is checked against `lim` (LS_E_SHAPE). step's
- * arrays must have been made for the same limits; id is not in the bytes and not touched. */
+ * arrays must have been made for the same limits; id and nonce are not in the bytes and not
+ * touched. */
 ls_status ls_step_decode(struct ls_step *step, const unsigned char *bytes, size_t n,
                          const struct ls_step_limits *lim, struct ls_err *err);
 

@@ -291,6 +291,26 @@ static ls_status check_any_dims(const struct ls_frame *f, struct ls_err *err)
     return LS_OK;
 }
 
+/* Is it about what is awaited? */
+static ls_status check_answer(const struct ls_frame *f, const struct ls_frame_expect *e,
+                              struct ls_err *err)
+{
+    if (e->check_id && (f->id != e->id || f->step != (uint32_t)e->id))
+        return ls_fail(err, LS_E_SHAPE,
+                       "%s from rank %" PRIu32 ": id %" PRIu64 ", step %" PRIu32
+                       ", expected %" PRIu64,
+                       ls_kind_name(f->kind), f->source, f->id, f->step, e->id);
+    if (e->check_nonce && f->nonce != e->nonce)
+        return ls_fail(err, LS_E_SHAPE,
+                       "%s from rank %" PRIu32 ": id %" PRIu64 " with the nonce of no request",
+                       ls_kind_name(f->kind), f->source, f->id);
+    if (e->check_rows && f->rows != e->rows)
+        return ls_fail(err, LS_E_SHAPE,
+                       "%s from rank %" PRIu32 ": %" PRIu32 " rows, expected %" PRIu32,
+                       ls_kind_name(f->kind), f->source, f->rows, e->rows);
+    return LS_OK;
+}
+
 static ls_status check_shape(const struct ls_frame *f, const struct ls_frame_expect *e,
                              struct ls_err *err)
 {
@@ -304,10 +324,8 @@ static ls_status check_shape(const struct ls_frame *f, const struct ls_frame_exp
                     " to %" PRIu32,
                     ls_kind_name(f->kind), f->source, f->table_bytes, e->min_table,
                     e->max_table);
-    if (!s && e->check_id && f->id != e->id)
-        s = ls_fail(err, LS_E_SHAPE,
-                    "%s from rank %" PRIu32 ": id %" PRIu64 ", expected %" PRIu64,
-                    ls_kind_name(f->kind), f->source, f->id, e->id);
+    if (!s)
+        s = check_answer(f, e, err);
     return s ? s : check_chunk(f, e, err);
 }
 

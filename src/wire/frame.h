@@ -83,7 +83,11 @@ struct ls_frame_expect {
     uint32_t kinds;   /* bit mask of 1 << kind that this link may carry now */
     bool any_content; /* control kinds (PLAN, VOTE, ERROR, STATS, STOP): only the limits hold */
     bool check_id;
-    uint64_t id; /* expected step or request id */
+    uint64_t id; /* expected step or request id; `step` must hold its low 32 bits */
+    bool check_nonce;
+    uint64_t nonce; /* of what this frame answers */
+    bool check_rows;
+    uint32_t rows;
     uint8_t dtype, ndim;
     uint32_t dims[LS_FRAME_DIMS];
     uint32_t min_dim0, max_dim0;   /* dims[0] within these; dims[0] above is not used */
