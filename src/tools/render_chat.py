@@ -171,7 +171,7 @@ class Renderer:
         try:
             config = read_json(folder / "tokenizer_config.json")
             source, self.where = find_template(folder, file, config)
-            self.special = special_tokens(folder, config)
+            self.source, self.special = source, special_tokens(folder, config)
             environment = make_environment(jinja2, datetime.datetime.fromisoformat(now) if now else None)
             self.template = environment.from_string(source)
             self.takes_parts = loops_over_content(jinja2, environment, source)
