@@ -6,8 +6,8 @@
 Under --dtype f32: every logit within 1e-4 of the fixture's rms and within ten times Hugging Face's own distance from
 float64, greedy ids equal. In the checkpoint's own 16 bits: rms and median row rms against the float32 reference at most
 1.1 times, the largest error at most 1.5 times what Hugging Face's native run has; greedy ids compared with the
-reference prefix forced, wherever the reference's margin exceeds twice that largest error. Families with experts are held
-to the median. Prints the errors seen.
+reference prefix forced, wherever the reference's margin exceeds twice that largest error. Families with experts are
+held to the median. Prints the errors seen.
 """
 import json
 import math
