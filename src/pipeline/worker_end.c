@@ -61,7 +61,6 @@ static void fill_stats(struct ls_worker *w)
     out->bytes_received = moved.received_bytes;
     if (w->next_id > 0)
         out->step_allocs = ls_alloc_count() - w->allocs_after_first;
-    fill_link_counts(w);
 }
 
 /* Steps and results that nobody wants any more still have to arrive, or their senders would
@@ -111,6 +110,7 @@ static void end_lead(struct ls_worker *w, ls_status status, const char *text)
 {
     ls_control_stop_all(w->s->control, status, text);
     collect_stats(w, !status || status == LS_E_DRAINED);
+    fill_link_counts(w);
     w->s->stats[0] = w->stats;
 }
 
@@ -138,6 +138,7 @@ static void end_follow(struct ls_worker *w, ls_status status, const char *text)
         ls_comm_idle(&idle);
     }
     unsigned char bytes[LS_STATS_BYTES];
+    fill_link_counts(w);
     size_t n = ls_stats_encode(&w->stats, bytes);
     ls_control_send(ctl, 0, LS_KIND_STATS, LS_STATS_FINAL, bytes, n, NULL);
     w->s->stats[0] = w->stats;
