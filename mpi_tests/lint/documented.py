@@ -9,11 +9,12 @@ import subprocess
 import tree
 
 DOCUMENTS = ["README.md"] + ["docs/%s.md" % name for name in
-                             ("architecture", "arithmetic", "wire", "formats", "running", "testing")]
+                             ("architecture", "arithmetic", "wire", "formats", "running", "security", "testing")]
 # Options of other programs that the documents show.
 FOREIGN = {"long", "mpi", "ntasks", "nodes", "print-errorlogs", "suite", "benchmark", "version", "man", "oversubscribe",
            "buildtype", "help", "name", "no-suite", "bind-to", "cpu-bind", "cpus-per-task", "mca", "parsable", "signal",
-           "requeue", "array", "export", "kill-on-bad-exit", "nodelist", "bind", "host", "map-by"}
+           "requeue", "array", "export", "kill-on-bad-exit", "nodelist", "bind", "host", "map-by",
+           "hostfile", "ntasks-per-node"}
 
 
 def options_of_the_program():
