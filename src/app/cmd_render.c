@@ -10,10 +10,12 @@
 static ls_status render(struct ls_chat_process *chat, const struct ls_options *o,
                         struct ls_render_counts *counts, struct ls_err *err)
 {
-    char folder[LS_MAX_PATH];
+    char folder[LS_MAX_PATH], now[LS_CHAT_TIME];
     ls_status s = ls_model_folder(folder, sizeof folder, ls_options_text(o, LS_OPT_MODEL), err);
     if (!s)
-        s = ls_chat_set_of(chat, folder, o, err);
+        s = ls_chat_time_of(now, o, err);
+    if (!s)
+        s = ls_chat_set(chat, folder, ls_options_text(o, LS_OPT_CHAT_TEMPLATE), now, err);
     if (!s)
         s = ls_render_file(ls_options_text(o, LS_OPT_INPUT), ls_options_text(o, LS_OPT_OUTPUT),
                            &chat->chat, counts, err);

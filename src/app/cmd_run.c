@@ -28,6 +28,7 @@ struct lead {
     struct ls_link_wish link;
     struct ls_given_secret *given;
     char model_name[LS_MAX_PATH];
+    char chat_time[LS_CHAT_TIME];
     struct ls_tokenizer *tokenizer; /* NULL: the checkpoint has none */
     struct ls_job *job;
     struct ls_session *session;
@@ -43,6 +44,12 @@ struct lead {
 static int fail_before_start(const struct lead *r, ls_status s, const struct ls_err *err)
 {
     return ls_app_fail(r->app, ls_app_code_before_start(s), err);
+}
+
+static ls_status set_chat(const struct lead *r, const char *now, struct ls_err *err)
+{
+    const char *template = ls_options_text(&r->app->options, LS_OPT_CHAT_TEMPLATE);
+    return ls_chat_set(r->chat, r->wish.model, template, now, err);
 }
 
 /* Everything that can be found wrong without the other ranks, first what is quick. */
@@ -77,7 +84,9 @@ static int prepare_job(struct lead *r)
     const struct ls_options *const o = &r->app->options;
     ls_model_name(r->model_name, sizeof r->model_name, ls_options_text(o, LS_OPT_MODEL));
     ls_job_config_of(&config, o, r->model_name);
-    ls_status s = ls_chat_set_of(r->chat, r->wish.model, o, &err);
+    ls_status s = ls_chat_time_of(r->chat_time, o, &err);
+    if (!s)
+        s = set_chat(r, r->chat_time, &err);
     if (s)
         return fail_before_start(r, s, &err);
     config.chat = &r->chat->chat;
@@ -130,6 +139,16 @@ static void say_resumed(const struct lead *r)
                     (unsigned long long)c.resumed_rows);
 }
 
+static const char chat_time_fact[] = "chat time";
+
+static void tell_chat_time(const struct lead *r)
+{
+    if (ls_options_is_set(&r->app->options, LS_OPT_CHAT_TIME))
+        ls_job_fact(r->job, chat_time_fact, r->chat_time);
+    else
+        ls_job_fact_of_clock(r->job, chat_time_fact, r->chat_time);
+}
+
 static int start(struct lead *r)
 {
     struct ls_err err = { .status = LS_OK };
@@ -148,8 +167,11 @@ static int start(struct lead *r)
     if (!s) {
         ls_facts_tell(r->job, r->session, &r->wish,
                       ls_options_text(&r->app->options, LS_OPT_CHAT_TEMPLATE));
+        tell_chat_time(r);
         s = ls_job_bind(r->job, ls_session_arch(r->session), r->tokenizer, &err);
     }
+    if (!s)
+        s = set_chat(r, ls_job_fact_value(r->job, chat_time_fact), &err);
     if (s)
         return fail_to_start(r, s, &err);
     ls_manifest_remove(ls_job_folder(r->job));

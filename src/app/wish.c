@@ -101,31 +101,33 @@ void ls_job_config_of(struct ls_job_config *config, const struct ls_options *o,
     };
 }
 
-/* The clock's time once for all chats of a run, so that no row depends on when it was read. */
-static bool time_text(char out[32], const char *given)
+/* Once for all chats of a run, so that no row depends on when it was read. */
+static bool clock_time(char out[LS_CHAT_TIME])
 {
-    struct tm t = { 0 };
+    struct tm t;
     const time_t now = time(NULL);
-    const char *end = NULL;
-    if (!given) {
-        localtime_r(&now, &t);
-        return strftime(out, 32, "%Y-%m-%dT%H:%M:%S", &t) > 0;
-    }
-    end = strptime(given, "%Y-%m-%d", &t);
-    if (end && *end)
-        end = strptime(end, "T%H:%M:%S", &t);
-    snprintf(out, 32, "%s", given);
-    return end && !*end && strlen(given) < 32;
+    return localtime_r(&now, &t) && strftime(out, LS_CHAT_TIME, "%Y-%m-%dT%H:%M:%S", &t) > 0;
 }
 
-ls_status ls_chat_set_of(struct ls_chat_process *chat, const char *folder,
-                         const struct ls_options *o, struct ls_err *err)
+static bool is_time(const char *text)
 {
-    char now[32];
+    struct tm t = { 0 };
+    const char *end = strptime(text, "%Y-%m-%d", &t);
+    if (end && *end)
+        end = strptime(end, "T%H:%M:%S", &t);
+    return end && !*end && strlen(text) < LS_CHAT_TIME;
+}
+
+ls_status ls_chat_time_of(char out[LS_CHAT_TIME], const struct ls_options *o,
+                          struct ls_err *err)
+{
     const char *given = ls_options_text(o, LS_OPT_CHAT_TIME);
-    if (!time_text(now, given))
+    if (!given && clock_time(out))
+        return LS_OK;
+    if (!given || !is_time(given))
         return ls_fail(err, LS_E_USAGE,
                        "--chat-time is '%.40s', expected a time as in 2026-01-31T12:00:00",
                        given ? given : "");
-    return ls_chat_set(chat, folder, ls_options_text(o, LS_OPT_CHAT_TEMPLATE), now, err);
+    snprintf(out, LS_CHAT_TIME, "%s", given);
+    return LS_OK;
 }

@@ -2,7 +2,6 @@
 #ifndef LS_APP_WISH_H
 #define LS_APP_WISH_H
 
-#include "app/chat_process.h"
 #include "base/options.h"
 #include "jobs/job.h"
 #include "pipeline/plan.h"
@@ -14,8 +13,9 @@ ls_status ls_wish_of(struct ls_run_wish *wish, const struct ls_options *o, struc
 void ls_job_config_of(struct ls_job_config *config, const struct ls_options *o,
                       const char *model_name);
 
-/* Tells the chat process which checkpoint, template and time. LS_E_USAGE. */
-ls_status ls_chat_set_of(struct ls_chat_process *chat, const char *folder,
-                         const struct ls_options *o, struct ls_err *err);
+/* The time that chat templates see: --chat-time, else the clock's, in out. LS_E_USAGE. */
+enum { LS_CHAT_TIME = 32 };
+ls_status ls_chat_time_of(char out[LS_CHAT_TIME], const struct ls_options *o,
+                          struct ls_err *err);
 
 #endif

@@ -71,6 +71,19 @@ ls_status ls_identity_text(const struct ls_identity *id, char **text, struct ls_
     return *text ? LS_OK : ls_fail(err, LS_E_MEMORY, "out of memory for the run's identity");
 }
 
+const char *ls_identity_value(const struct ls_identity *id, const char *name)
+{
+    return json_string_value(json_object_get(id->facts, name));
+}
+
+/* What this run would take from the clock, it takes from the run that it goes on with. */
+static void inherit(const struct ls_identity *id, const json_t *had)
+{
+    json_t *value = id->inherited ? json_object_get(had, id->inherited) : NULL;
+    if (json_is_string(value))
+        json_object_set(id->facts, id->inherited, value);
+}
+
 static const char *shown(const json_t *value)
 {
     return json_is_string(value) ? json_string_value(value) : "not set";
@@ -113,6 +126,7 @@ ls_status ls_identity_check(const struct ls_identity *id, const char *text, size
                          "the journal of %s has an identity that cannot be read; --fresh "
                          "starts over",
                          output);
+    inherit(id, had);
     if (!status)
         status = check_side(id->facts, had, id->facts, output, err);
     if (!status)

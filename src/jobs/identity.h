@@ -12,8 +12,9 @@
 #include <jansson.h>
 
 struct ls_identity {
-    json_t *facts; /* an object of texts; owned */
-    bool failed;   /* memory was exhausted */
+    json_t *facts;         /* an object of texts; owned */
+    bool failed;           /* memory was exhausted */
+    const char *inherited; /* a fact whose value in an earlier journal wins; NULL: none */
 };
 
 void ls_identity_finish(struct ls_identity *id); /* takes a zeroed one */
@@ -26,8 +27,14 @@ void ls_identity_add_config(struct ls_identity *id, const struct ls_job_config *
 /* The identity as JSON text, to be freed; LS_E_MEMORY. */
 ls_status ls_identity_text(const struct ls_identity *id, char **text, struct ls_err *err);
 
-/* LS_E_REFUSED, naming the first difference, when a journal with `text` is another job's.
- * output is for the message. */
+/* NULL: absent. */
+const char *ls_identity_value(const struct ls_identity *id, const char *name);
+
+/* NULL: absent. */
+const char *ls_identity_value(const struct ls_identity *id, const char *name);
+
+/* Takes the inherited fact over. LS_E_REFUSED, naming the first difference, when a journal with
+ * `text` is another job's. output is for the message. */
 ls_status ls_identity_check(const struct ls_identity *id, const char *text, size_t n,
                             const char *output, struct ls_err *err);
 

@@ -230,6 +230,17 @@ void ls_job_fact(struct ls_job *job, const char *name, const char *value)
     ls_identity_add(&job->identity, name, value);
 }
 
+void ls_job_fact_of_clock(struct ls_job *job, const char *name, const char *value)
+{
+    ls_identity_add(&job->identity, name, value);
+    job->identity.inherited = name;
+}
+
+const char *ls_job_fact_value(const struct ls_job *job, const char *name)
+{
+    return ls_identity_value(&job->identity, name);
+}
+
 /* How lines are read is part of what the rows mean. */
 static ls_status find_kind(struct ls_job *job, const struct ls_arch *arch, struct ls_err *err)
 {

@@ -69,6 +69,10 @@ void ls_job_destroy(struct ls_job *job);
 /* A fact that results depend on and that the job does not know itself (the model's digest); a
  * run is resumed only when all facts are the same. value NULL: absent. Before ls_job_bind. */
 void ls_job_fact(struct ls_job *job, const char *name, const char *value);
+/* The one fact that a run takes from the clock: when a job is resumed, the earlier run's value
+ * counts. After ls_job_bind ls_job_fact_value says which; it stays valid with the job. */
+void ls_job_fact_of_clock(struct ls_job *job, const char *name, const char *value);
+const char *ls_job_fact_value(const struct ls_job *job, const char *name);
 
 /* After start-up, before the run. Takes up the journal of an earlier run of the same job, or
  * begins one; LS_E_REFUSED when it is another job's, and then nothing was touched. tokenizer
