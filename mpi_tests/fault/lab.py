@@ -1,4 +1,4 @@
-"""Several hosts, and a Slurm of several nodes, on this one machine: network namespaces, each with a host name of its own.
+"""Several hosts, and a Slurm of several nodes, on this machine: network namespaces, each with its own host name.
 
 Root only; `unavailable()` says why not. Everything made here goes away at the end of the program. Names carry the
 process id, so two labs may stand side by side.

@@ -13,7 +13,7 @@ void ls_app_warn(const struct ls_app *app, const char *fmt, ...)
 {
     char text[LS_ERR_TEXT];
     va_list ap;
-    if (app->rank != 0)
+    if (app->rank != 0 || app->quiet)
         return;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);

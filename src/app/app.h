@@ -24,6 +24,8 @@ struct ls_app {
     int rank;     /* of this process, by the launcher's word */
     bool mpi;     /* a launcher started this process */
     int launched; /* ranks that the launcher started; 0: none, or unknown */
+    bool quiet;   /* what is left to be said has been said by another rank */
+    bool end_now; /* a rank is lost: the process ends without waiting for anybody */
     int argc;     /* the command line, for the record of who made what */
     char **argv;
 };

@@ -126,6 +126,19 @@ static int fail_to_start(const struct lead *r, ls_status s, const struct ls_err 
                        err);
 }
 
+/* Why the launcher ends us, if it does: a rank that is gone; or this one, which was stopped,
+ * was given up by the others, and has nothing to say. */
+static ls_status reason_to_end(const struct lead *r, ls_status s, struct ls_err *err)
+{
+    if (!r->session)
+        return s;
+    r->app->quiet = ls_session_was_away(r->session) && (s == LS_E_LINK || s == LS_E_DRAINED);
+    if (s == LS_E_DRAINED && *ls_stop_flag() && ls_session_find_gone(r->session, err))
+        s = LS_E_LINK;
+    r->app->end_now = ls_session_lost_rank(r->session);
+    return s;
+}
+
 static void say_resumed(const struct lead *r)
 {
     struct ls_job_counts c;
@@ -162,8 +175,7 @@ static int start(struct lead *r)
         return r->code;
     if (!s)
         s = ls_session_start(r->session, &r->wish, &err);
-    if (s == LS_E_DRAINED)
-        s = ls_session_find_gone(r->session, &err) ? LS_E_LINK : s;
+    s = reason_to_end(r, s, &err);
     if (!s) {
         ls_facts_tell(r->job, r->session, &r->wish,
                       ls_options_text(&r->app->options, LS_OPT_CHAT_TEMPLATE));
@@ -245,8 +257,7 @@ static int compute(struct lead *r)
     r->ran = true;
     r->ready_us = ls_now_us();
     ls_status s = ls_session_run(r->session, &client.client, &err);
-    if (s == LS_E_DRAINED && ls_session_find_gone(r->session, &err))
-        s = LS_E_LINK; /* so that is why the launcher ends us */
+    s = reason_to_end(r, s, &err);
     const ls_status finished = ls_job_finish(r->job, &r->counts, &late);
     if (!s && finished) {
         s = finished;
@@ -290,8 +301,10 @@ static int lead(struct ls_app *app, struct ls_comm *comm, struct ls_chat_process
         code = start(r);
     if (code == GO)
         code = compute(r);
-    if (r->abandoned)
+    if (app->end_now) {
+        ls_job_destroy(r->abandoned ? NULL : r->job);
         return code;
+    }
     ls_session_destroy(r->session);
     ls_job_destroy(r->job);
     ls_tokenizer_destroy(r->tokenizer);
@@ -301,16 +314,23 @@ static int lead(struct ls_app *app, struct ls_comm *comm, struct ls_chat_process
 
 /* What ended the run is rank 0's to say, unless rank 0 itself is what is lost: then the lowest
  * of the others says it, and ends them before they speak. */
-static int speak_for_rank_0(const struct ls_app *app, const struct ls_session *session,
-                            ls_status s, const struct ls_err *err)
+static int speak_for_rank_0(struct ls_app *app, const struct ls_session *session, ls_status s,
+                            const struct ls_err *err)
 {
-    enum { TURN_US = 250000 };
-    if (s != LS_E_LINK || (session && ls_session_was_told(session)))
+    enum { TURN_US = 1300000 }; /* mpirun sends SIGTERM a second after a rank has died */
+    char host[64] = "unknown";
+    const bool lost = session ? ls_session_lost_rank(session) : s == LS_E_LINK;
+    if (!lost)
         return LS_EXIT_FAILED;
     if (!session) /* rank 0 may be saying it just now */
         sleep(1);
     usleep((useconds_t)(app->rank < 20 ? app->rank - 1 : 20) * TURN_US);
-    fprintf(stderr, "lockstep: %s; said by rank %d\n", err->text, app->rank);
+    app->end_now = true;
+    const bool away = session && ls_session_was_away(session);
+    if (away || (app->rank > 1 && *ls_stop_flag())) /* the launcher ends the job already */
+        return LS_EXIT_FAILED;
+    gethostname(host, sizeof host - 1);
+    fprintf(stderr, "lockstep: rank %d on %s: %s\n", app->rank, host, err->text);
     return LS_EXIT_FAILED;
 }
 
@@ -335,7 +355,8 @@ static int follow(struct ls_app *app, struct ls_comm *comm, struct ls_given_secr
         s = ls_session_run(session, NULL, &err);
     const int code =
         s && s != LS_E_DRAINED ? speak_for_rank_0(app, session, s, &err) : LS_EXIT_GOOD;
-    ls_session_destroy(session);
+    if (!app->end_now)
+        ls_session_destroy(session);
     return code;
 }
 
@@ -372,6 +393,8 @@ static int run(struct ls_app *app, struct ls_chat_process *chat, struct ls_given
         return ls_app_fail(app, LS_EXIT_REFUSED, &err);
     app->rank = ls_comm_rank(comm);
     const int code = app->rank == 0 ? lead(app, comm, chat, given) : follow(app, comm, given);
+    if (app->end_now)
+        return code;
     ls_launch_limit("MPI has not ended", END_LIMIT_S, app->rank == 0 ? code : LS_EXIT_FAILED);
     ls_comm_destroy(comm);
     ls_launch_limit("", 0, 0);

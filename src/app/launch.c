@@ -1,5 +1,6 @@
 #include "app/launch.h"
 
+#include "app/stop.h"
 #include "comm/launcher.h"
 
 #include <signal.h>
@@ -31,7 +32,8 @@ static int limit_code;
 static void give_up(int number)
 {
     (void)number;
-    if (write(STDERR_FILENO, limit_text, limit_bytes) < 0)
+    /* after a signal the launcher is ending the job: another rank has spoken */
+    if (*ls_stop_flag() == 0 && write(STDERR_FILENO, limit_text, limit_bytes) < 0)
         limit_code = limit_code ? limit_code : 1;
     _exit(limit_code);
 }

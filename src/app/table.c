@@ -244,7 +244,7 @@ static const struct ls_option options[LS_N_OPTS] = {
                          .type = LS_VALUE_NUMBER,
                          .min = 1,
                          .max = LS_MAX_SILENCE_S,
-                         .standard_note = "10, or more where one layer of a full step may take "
+                         .standard_note = "8, or more where one layer of a full step may take "
                                           "longer; 120 for the start of MPI",
                          .section = LAYOUT,
                          .commands = RUN | PLAN,

@@ -14,8 +14,9 @@ enum {
     MAX_PAYLOAD = 64 * 1024,
     SEND_WAIT_US = 10000000,
     BEAT_US = 2000000, /* or a quarter of the silence that is allowed, if that is less */
-    BEAT_BYTES = 24,
-    SEARCH_US = 500000, /* processes of this host are looked for this often */
+    NEWS_US = 100000,  /* between two beats at least */
+    BEAT_BYTES = 20 + LS_MAX_HOST,
+    SEARCH_US = 250000, /* processes of this host are looked for this often */
     FAILURE_BYTES = LS_ERR_TEXT + 16,
 };
 
@@ -40,14 +41,6 @@ static bool is_peer(const struct ls_control *ctl, int rank)
     return rank != ctl->rank && (ctl->rank == 0 || rank == 0);
 }
 
-static uint64_t hash_of(const char *host)
-{
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (const char *p = host; *p; p++)
-        hash = (hash ^ (unsigned char)*p) * 1099511628211u;
-    return hash;
-}
-
 ls_status ls_control_create(struct ls_control **out, struct ls_keyring *keyring,
                             struct ls_err *err)
 {
@@ -61,6 +54,7 @@ ls_status ls_control_create(struct ls_control **out, struct ls_keyring *keyring,
     ctl->comm = comm;
     ctl->rank = ls_comm_rank(comm);
     ctl->n_ranks = (int)n;
+    ctl->lost = -1;
     ls_arena_init(&ctl->arena);
     ctl->in = ls_arena_take(&ctl->arena, n * sizeof *ctl->in);
     ctl->out = ls_arena_take(&ctl->arena, n * sizeof *ctl->out);
@@ -77,7 +71,7 @@ ls_status ls_control_create(struct ls_control **out, struct ls_keyring *keyring,
         ls_control_destroy(ctl);
         return s;
     }
-    ctl->last[ctl->rank].host = hash_of(ls_comm_host(comm));
+    snprintf(ctl->hosts[ctl->rank], LS_MAX_HOST, "%.*s", LS_MAX_HOST - 1, ls_comm_host(comm));
     ctl->last[ctl->rank].pid = (uint32_t)getpid();
     ls_control_set_silence(ctl, LS_SILENCE_S);
     *out = ctl;
@@ -216,11 +210,13 @@ static ls_status take_beat(struct ls_control *ctl, int peer, const struct ls_mes
 {
     struct ls_reader r = { .at = m->body, .left = m->n };
     struct ls_activity now = { .doing = ls_get_u32(&r), .step = ls_get_u64(&r) };
-    now.host = ls_get_u64(&r);
+    char host[LS_MAX_HOST];
     now.pid = ls_get_u32(&r);
+    ls_get_text(&r, host, sizeof host);
     if (!ls_reader_done(&r) || now.doing >= LS_N_DOING)
         return ls_fail(err, LS_E_SHAPE, "rank %d: a sign of life that cannot be read", peer);
     ctl->last[peer] = now;
+    memcpy(ctl->hosts[peer], host, sizeof host);
     return ls_control_done(ctl, peer, err);
 }
 
@@ -298,6 +294,7 @@ void ls_control_set_silence(struct ls_control *ctl, int seconds)
 
 void ls_control_set_doing(struct ls_control *ctl, enum ls_doing doing, uint64_t step)
 {
+    ctl->news = ctl->news || ctl->last[ctl->rank].doing != doing;
     ctl->last[ctl->rank].doing = doing;
     ctl->last[ctl->rank].step = step;
 }
@@ -321,14 +318,17 @@ const char *ls_control_doing(const struct ls_control *ctl, int peer, char text[L
 
 ls_status ls_control_beat(struct ls_control *ctl, uint64_t now_us, struct ls_err *err)
 {
-    if (now_us < ctl->next_beat_us)
+    bool soon = ctl->news && now_us - ctl->last_beat_us >= NEWS_US;
+    if (now_us < ctl->next_beat_us && !soon)
         return LS_OK;
+    ctl->news = false;
+    ctl->last_beat_us = now_us;
     unsigned char body[BEAT_BYTES];
     struct ls_writer w = { .at = body, .left = sizeof body };
     ls_put_u32(&w, ctl->last[ctl->rank].doing);
     ls_put_u64(&w, ctl->last[ctl->rank].step);
-    ls_put_u64(&w, ctl->last[ctl->rank].host);
     ls_put_u32(&w, ctl->last[ctl->rank].pid);
+    ls_put_text(&w, ctl->hosts[ctl->rank]);
     ctl->next_beat_us = now_us + beat_us(ctl);
     for (int r = 0; r < ctl->n_ranks; r++) {
         if (!is_peer(ctl, r))
@@ -336,10 +336,10 @@ ls_status ls_control_beat(struct ls_control *ctl, uint64_t now_us, struct ls_err
         /* no room: the last beats are still on their way, the peer computes */
         if (!ls_channel_payload(&ctl->out[r]))
             continue;
-        ls_status s =
-            ctl->rank == 0
-                ? send_now(ctl, r, LS_KIND_PLAN, LS_PHASE_BEAT, body, sizeof body, err)
-                : send_now(ctl, r, LS_KIND_STATS, LS_STATS_BEAT, body, sizeof body, err);
+        ls_status s = ctl->rank == 0 ? send_now(ctl, r, LS_KIND_PLAN, LS_PHASE_BEAT, body,
+                                                sizeof body - w.left, err)
+                                     : send_now(ctl, r, LS_KIND_STATS, LS_STATS_BEAT, body,
+                                                sizeof body - w.left, err);
         if (s)
             return s;
     }
@@ -361,10 +361,10 @@ static void list_doings(const struct ls_control *ctl, char *out, size_t size)
     }
 }
 
-static ls_status fail_of_peer(const struct ls_control *ctl, int peer, const char *what,
-                              struct ls_err *err)
+static ls_status give_up(struct ls_control *ctl, int peer, const char *what, struct ls_err *err)
 {
     char name[LS_RANK_NAME], doing[LS_RANK_NAME], all[LS_ERR_TEXT / 2];
+    ctl->lost = peer;
     list_doings(ctl, all, sizeof all);
     return ls_fail(err, LS_E_LINK, "%s: %s, last heard in %s (%s)",
                    ls_control_name(ctl, peer, name), what, ls_control_doing(ctl, peer, doing),
@@ -384,12 +384,13 @@ static bool is_gone(uint32_t pid)
     return end && (end[1] && (end[2] == 'Z' || end[2] == 'X'));
 }
 
-ls_status ls_control_find_gone(const struct ls_control *ctl, struct ls_err *err)
+ls_status ls_control_find_gone(struct ls_control *ctl, struct ls_err *err)
 {
     for (int r = 0; r < ctl->n_ranks; r++) {
         const struct ls_activity *a = &ctl->last[r];
-        if (is_peer(ctl, r) && a->host == ctl->last[ctl->rank].host && is_gone(a->pid))
-            return fail_of_peer(ctl, r, "its process is gone", err);
+        if (is_peer(ctl, r) && a->pid && !strcmp(ctl->hosts[r], ctl->hosts[ctl->rank]) &&
+            is_gone(a->pid))
+            return give_up(ctl, r, "its process is gone", err);
     }
     return LS_OK;
 }
@@ -405,13 +406,18 @@ static ls_status search(struct ls_control *ctl, uint64_t now_us, struct ls_err *
 ls_status ls_control_check_alive(struct ls_control *ctl, uint64_t now_us, struct ls_err *err)
 {
     char what[64];
+    if (ctl->last_check_us && now_us - ctl->last_check_us > ctl->silence_us / 2) {
+        ctl->away_us = now_us;
+        ls_control_set_silence(ctl, (int)(ctl->silence_us / 1000000));
+    }
+    ctl->last_check_us = now_us;
     for (int r = 0; r < ctl->n_ranks; r++) {
         if (!is_peer(ctl, r) || ctl->waiting[r].kind || now_us < ctl->heard_us[r] ||
             now_us - ctl->heard_us[r] < ctl->silence_us)
             continue;
         snprintf(what, sizeof what, "no sign of life for %" PRIu64 " s",
                  ctl->silence_us / 1000000);
-        return fail_of_peer(ctl, r, what, err);
+        return give_up(ctl, r, what, err);
     }
     return search(ctl, now_us, err);
 }

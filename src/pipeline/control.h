@@ -41,8 +41,7 @@ enum ls_doing {
 struct ls_activity {
     uint32_t doing; /* enum ls_doing */
     uint64_t step;
-    uint64_t host; /* hash of the host's name; 0: nothing heard yet */
-    uint32_t pid;
+    uint32_t pid; /* 0: nothing heard yet */
 };
 
 /* Frame ids on STATS frames. */
@@ -60,12 +59,16 @@ struct ls_control {
     int rank, n_ranks;
     struct ls_channel *in, *out; /* [n_ranks] by peer; rank 0 has all but its own, others only
                                     that of rank 0 */
-    char (*hosts)[LS_MAX_HOST];  /* [n_ranks] once known, else "" */
+    char (*hosts)[LS_MAX_HOST];  /* [n_ranks] once heard, else "" */
     uint64_t *heard_us;          /* [n_ranks] when a frame of this peer last came */
     struct ls_activity *last;    /* [n_ranks] as last heard; the own one is what beats tell */
     struct ls_message *waiting;  /* [n_ranks] come while this rank only listened */
     const volatile sig_atomic_t *hurry; /* not 0: the launcher is about to kill; or NULL */
-    uint64_t next_beat_us;
+    uint64_t last_check_us;             /* of this rank's own doing */
+    uint64_t next_beat_us, last_beat_us;
+    int lost;         /* the peer that was given up; -1: none */
+    uint64_t away_us; /* when this rank came back after it had been stopped itself; 0: never */
+    bool news;        /* what this rank does has changed since its last beat */
     uint64_t next_search_us;
     uint64_t silence_us; /* without a sign of life for so long, a peer is given up */
     struct ls_arena arena;
@@ -109,10 +112,13 @@ void ls_control_stop_all(struct ls_control *ctl, ls_status status, const char *t
 
 /* What this rank does from now on. */
 void ls_control_set_doing(struct ls_control *ctl, enum ls_doing doing, uint64_t step);
-/* Lets the peers know that this rank is alive, every 2 s or oftener. Cheap; never waits. */
+/* Lets the peers know that this rank is alive, every 2 s, and soon after it does something
+ * else. Cheap; never waits. */
 ls_status ls_control_beat(struct ls_control *ctl, uint64_t now_us, struct ls_err *err);
 /* LS_E_LINK when a peer has been silent for too long, or its process on this host is gone
- * (looked for now and then, and always when *hurry): says what it and all others did last. */
+ * (looked * for now and then, and always when *hurry): says what it and all others did last. A
+ * rank that was stopped itself (job control, a suspended job) cannot judge: its clocks start
+ * anew. */
 ls_status ls_control_check_alive(struct ls_control *ctl, uint64_t now_us, struct ls_err *err);
 /* For a rank that waits for something else than a message: lets messages move, hears the peers,
  * beats, and checks that they live. What comes beside signs of life waits to be polled. */
@@ -120,7 +126,7 @@ ls_status ls_control_tend(struct ls_control *ctl, struct ls_err *err);
 /* Without a sign of life for so many seconds, a peer is given up; all clocks start anew. */
 void ls_control_set_silence(struct ls_control *ctl, int seconds);
 /* The first peer on this host whose process is gone: LS_E_LINK; else LS_OK. */
-ls_status ls_control_find_gone(const struct ls_control *ctl, struct ls_err *err);
+ls_status ls_control_find_gone(struct ls_control *ctl, struct ls_err *err);
 /* "decode of step 17", of a peer as last heard. Returns text. */
 const char *ls_control_doing(const struct ls_control *ctl, int peer, char text[LS_RANK_NAME]);
 

@@ -16,7 +16,7 @@ enum {
     LS_MAX_LAYERS_TEXT = 4096,
     LS_MAX_WINDOW = 256,
     LS_MAX_THREADS = 1024,
-    LS_SILENCE_S = 10, /* unless the user or the plan says otherwise */
+    LS_SILENCE_S = 8, /* unless the user or the plan says otherwise */
     LS_MAX_SILENCE_S = 3600,
     /* byte forms on the control links */
     LS_WISH_BYTES = LS_MAX_PATH + LS_MAX_LAYERS_TEXT + 128,

@@ -1,6 +1,7 @@
 #include "pipeline/session.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "pipeline/coordinator.h"
 #include "pipeline/session_state.h"
 #include "pipeline/worker.h"
@@ -125,13 +126,11 @@ static ls_status run_follow(struct ls_session *s, struct ls_err *err)
     struct ls_worker *w = NULL;
     ls_status st = ls_worker_create(&w, s, NULL, err);
     if (st) {
-        s->told = true;
         ls_control_send_failure(s->control, 0, LS_KIND_ERROR, st, err->text, NULL);
         return st;
     }
     st = ls_worker_run(w, err);
     ls_worker_end(w, st, st ? err->text : "");
-    s->told = ls_worker_was_stopped(w);
     ls_worker_destroy(w);
     return st;
 }
@@ -222,9 +221,16 @@ ls_status ls_session_find_gone(const struct ls_session *s, struct ls_err *err)
     return ls_control_find_gone(s->control, err);
 }
 
-bool ls_session_was_told(const struct ls_session *s)
+bool ls_session_lost_rank(const struct ls_session *s)
 {
-    return s->told;
+    return s->control->lost >= 0;
+}
+
+bool ls_session_was_away(const struct ls_session *s)
+{
+    enum { JUST_US = 4000000 };
+    uint64_t back_us = s->control->away_us;
+    return back_us && ls_now_us() - back_us < JUST_US;
 }
 
 const char *ls_session_missing(const struct ls_session *s, char text[LS_SESSION_TEXT])

@@ -58,8 +58,12 @@ void ls_session_set_hurry(struct ls_session *session, const volatile sig_atomic_
 /* LS_E_LINK when a rank that this one hears of ran on this host and its process is gone: why
  * the launcher ends the job. Local. */
 ls_status ls_session_find_gone(const struct ls_session *session, struct ls_err *err);
-/* Other ranks, after a failure: rank 0 knows of it, and says so to the user. */
-bool ls_session_was_told(const struct ls_session *session);
+/* A rank was given up: on rank 0 any, on the others rank 0, and then somebody else must say so
+ * to the user. Whoever was given up does not come to any common end. */
+bool ls_session_lost_rank(const struct ls_session *session);
+/* This rank itself has just come back after it was stopped for so long that the others may have
+ * given it up. */
+bool ls_session_was_away(const struct ls_session *session);
 /* Rank 0, after a run: the first rank that did not come to the end, for a message; else NULL.
  */
 enum { LS_SESSION_TEXT = 256 };

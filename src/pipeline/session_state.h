@@ -34,7 +34,6 @@ struct ls_session {
     struct ls_run_stats run_stats;
     int missing;    /* rank 0: the first rank that had no last word; 0: none */
     bool begun;     /* start-up has begun, and tells the others how it ends */
-    bool told;      /* rank 0 has said how this rank's run or start-up ended */
     bool abandoned; /* a thread still uses what is here: nothing is freed */
     bool started;   /* both votes passed: the other ranks are in, or on their way to, the run */
     bool ran;

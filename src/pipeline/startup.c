@@ -195,10 +195,8 @@ static ls_status take_vote(struct ls_session *s, int rank, const struct ls_messa
         st = ls_fail(err, LS_E_SHAPE, "vote %" PRIu64 ", expected %d", m->id, (int)phase);
     if (!st)
         st = ls_view_decode(&vote, m->body, m->n, err);
-    if (!st && phase == LS_PHASE_WISH) {
+    if (!st && phase == LS_PHASE_WISH)
         *view = vote;
-        memcpy(s->control->hosts[rank], vote.report.host, LS_MAX_HOST);
-    }
     if (!st && vote.status)
         st = ls_fail(err, vote.status, "%s", vote.text);
     if (st)
@@ -337,7 +335,6 @@ ls_status ls_startup_lead(struct ls_session *s, struct ls_err *err)
     s->begun = true;
     ls_status st = ls_alloc(&views, (uint64_t)s->n_ranks * sizeof(struct ls_rank_view),
                             "rank reports", err);
-    snprintf(s->control->hosts[0], LS_MAX_HOST, "%.*s", LS_MAX_HOST - 1, ls_comm_host(s->comm));
     if (!st)
         st = lead(s, views, err);
     if (!s->abandoned)
@@ -358,7 +355,6 @@ static ls_status await(struct ls_session *s, enum ls_plan_phase phase, uint64_t 
     ls_status st = ls_control_wait(s->control, 0, 1u << LS_KIND_PLAN | 1u << LS_KIND_STOP,
                                    after(seconds), whats[phase], m, err);
     if (!st && m->kind == LS_KIND_STOP) {
-        s->told = true;
         st = ls_control_read_failure(m, err);
         return st ? st : ls_fail(err, LS_E_INTERNAL, "rank 0 stopped during start-up");
     }
@@ -382,8 +378,7 @@ static ls_status vote(struct ls_session *s, enum ls_plan_phase phase, struct ls_
     struct ls_err later = { .status = LS_OK };
     ls_status st = ls_control_send(s->control, 0, LS_KIND_VOTE, phase, bytes, n, &later);
     if (verdict) {
-        s->told = !ls_control_wait(s->control, 0, 1u << LS_KIND_STOP, after(VOTE_S), "end", &m,
-                                   &later);
+        ls_control_wait(s->control, 0, 1u << LS_KIND_STOP, after(VOTE_S), "end", &m, &later);
         return verdict;
     }
     return st ? ls_fail(err, st, "%s", later.text) : LS_OK;

@@ -34,16 +34,11 @@ void ls_worker_destroy(struct ls_worker *w)
     ls_free(w);
 }
 
-bool ls_worker_was_stopped(const struct ls_worker *w)
-{
-    return w->stopped;
-}
-
 /* STOP and ERROR texts name their rank already; so does what rank 0 says of a link. */
 static ls_status pump_failure(const struct ls_worker *w, struct ls_err *err)
 {
     ls_fail(err, w->failed, "%s", w->failure.text);
-    if (w->s->rank > 0 && !w->stopped)
+    if (w->s->rank > 0 && !w->stopped && w->s->control->lost < 0)
         ls_fail_prefix(err, "rank %d on %s, while running", w->s->rank,
                        ls_comm_host(w->s->comm));
     return w->failed;

@@ -22,9 +22,6 @@ void ls_worker_destroy(struct ls_worker *w); /* takes NULL */
  * anywhere. */
 ls_status ls_worker_run(struct ls_worker *w, struct ls_err *err);
 
-/* STOP of rank 0 has come. */
-bool ls_worker_was_stopped(const struct ls_worker *w);
-
 /* The end, on every rank, after a good or a bad run: lets the others' messages through until
  * all ranks have stopped or a deadline of a few seconds has passed. Fills the session's stats.
  * status, text: how the run ended, told to all by rank 0, and to rank 0 by a rank that failed.

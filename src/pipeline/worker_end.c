@@ -7,7 +7,7 @@
 
 enum {
     CLEAN_END_US = 8000000, /* wait for the other ranks, which are idle */
-    END_US = 4000000,       /* the same after a failure: they may be gone */
+    END_US = 2000000,       /* the same after a failure: they may be gone */
     STOP_US = 8000000,      /* for STOP, which rank 0 sends between two layers */
     SETTLE_US = 1000000,    /* wait for own sends */
 };
@@ -88,6 +88,10 @@ static void collect_stats(struct ls_worker *w, bool clean)
     unsigned idle = 0;
     for (int r = 1; r < s->n_ranks;) {
         struct ls_message m;
+        if (r == s->control->lost) {
+            r++;
+            continue;
+        }
         let_through(w);
         ls_status st = ls_control_poll(s->control, r, UINT32_MAX, &m, NULL);
         bool final = m.kind == LS_KIND_STATS && m.id == LS_STATS_FINAL;
@@ -154,6 +158,6 @@ void ls_worker_end(struct ls_worker *w, ls_status status, const char *text)
     fill_stats(w);
     if (w->s->rank == 0)
         end_lead(w, status, text);
-    else
+    else if (w->s->control->lost < 0) /* there is nobody to report to */
         end_follow(w, status, text);
 }

@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""What comes of a rank that fails: {kind} x {rank of 3} x {phase}, through the real binary under mpirun.
+
+    matrix.py [CELL...]     a cell is kind:rank:phase; without one, a seeded sample (LOCKSTEP_SEED repeats it), or with
+                            LOCKSTEP_LONG=1 all of them. LOCKSTEP_BIN: a binary built with -Dmutants=true.
+                            --table FILE writes what was seen as a table.
+
+Every cell must end by itself within its deadline, with the exit code and the line that docs/testing.md promises; leave
+no process and no shared memory behind; leave only whole, right rows; call itself complete only when it is; and a
+second run without the fault must give what an undisturbed run gives.
+"""
+import collections
+import itertools
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "mpi"))
+import harness  # noqa: E402
+
+KINDS = ("kill", "stop", "abort", "exit", "disk", "malloc", "error")
+PHASES = ("start", "vote", "load", "prefill", "decode", "gather", "shutdown")
+RANKS = 3
+RUNNING = ("prefill", "decode", "gather")
+SILENCE = 4  # seconds; the default is 10
+# What the launcher needs to notice and to kill, and a loaded test machine on top.
+LAUNCHER = 8
+# The launcher's own code for a rank that died.
+DIED = {"kill": 137, "abort": 134, "exit": None}
+Cell = collections.namedtuple("Cell", "kind rank phase")
+MODEL = harness.FIXTURES.parent.parent / "configs" / "demo"
+
+
+def cells():
+    return [Cell(*c) for c in itertools.product(KINDS, range(RANKS), PHASES)]
+
+
+def deadline(cell):
+    return (3 * SILENCE if cell.kind == "stop" else 0) + LAUNCHER
+
+
+class Job:
+    def __init__(self):
+        self.folder = harness.work_folder()
+        self.input, self.output = self.folder / "in.jsonl", self.folder / "out.jsonl"
+        rng = random.Random(5)
+        harness.write_requests(self.input, [
+            {"id": "r%d" % i, "tokens": [rng.randrange(3, 500) for _ in range(rng.randrange(2, 60))],
+             "max_tokens": rng.randrange(2, 24), "ignore_eos": True} for i in range(24)])
+        self.reference = None
+
+    def start(self, fault=""):
+        """Its own mark in the environment finds what is left behind."""
+        self.mark = uuid.uuid4().hex
+        env = {**os.environ, **harness.MPI_ENVIRONMENT, "LOCKSTEP_FAULT": fault, "LOCKSTEP_CELL": self.mark}
+        return subprocess.Popen(
+            ["mpirun", "-n", str(RANKS), harness.binary(), "run", "--model", str(MODEL), "--input", str(self.input),
+             "--output", str(self.output), "--silence", str(SILENCE), "--max-sequences", "6", "--budget", "64",
+             "--progress", "none", "--threads", "1"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, stdin=subprocess.DEVNULL)
+
+    def clear(self):
+        if self.output.exists():
+            self.output.unlink()
+        for path in sorted((self.folder / "out.jsonl.lockstep").glob("*")):
+            path.unlink()
+
+    def manifest(self):
+        path = self.folder / "out.jsonl.lockstep" / "manifest.json"
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def left_behind(self):
+        """Processes that carry this run's mark."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                if self.mark.encode() in (entry / "environ").read_bytes():
+                    state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                    if state != "Z":
+                        found.append((int(entry.name), (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()))
+            except OSError:
+                continue
+        return found
+
+
+def shared_memory():
+    """Segments that no process has mapped: litter, not somebody else's run."""
+    names = {p.name for p in pathlib.Path("/dev/shm").glob("*") if "vader" in p.name or "lockstep" in p.name}
+    for maps in pathlib.Path("/proc").glob("[0-9]*/maps"):
+        if not names:
+            break
+        try:
+            text = maps.read_text()
+        except OSError:
+            continue
+        names -= {name for name in names if name in text}
+    return names
+
+
+def our_lines(text):
+    return [line for line in text.splitlines()
+            if line.startswith("lockstep: ") and not line.startswith("lockstep: warning: ")]
+
+
+def finish(job, process, seconds):
+    """(seconds, stderr); a run that is not over in time is ended, and its code is None."""
+    began, hung = time.monotonic(), False
+    try:
+        _, said = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        hung = True
+        for pid, _ in job.left_behind():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        _, said = process.communicate()
+    return time.monotonic() - began, said, None if hung else process.returncode
+
+
+def right_rows(job, faults):
+    """What stands in the output is the beginning of what must."""
+    seen = job.output.read_bytes() if job.output.exists() else b""
+    whole = seen[:seen.rfind(b"\n") + 1]
+    if not job.reference.startswith(whole):
+        faults.append("rows that are not those of the reference")
+    if whole != seen and not job.reference.startswith(seen):
+        faults.append("a torn row that is not the beginning of the right one")
+    return whole == job.reference
+
+
+def judge_code(cell, code, complete, faults):
+    """The documented codes. A rank that died gives the launcher's."""
+    if cell.kind in DIED:
+        good = code != 0 and (DIED[cell.kind] is None or code == DIED[cell.kind])
+    elif cell.kind == "stop":
+        good = code in ((0, 4) if cell.phase == "shutdown" else (4,))
+    elif cell.kind == "disk" and cell.rank > 0:
+        good = code == 0
+    elif cell.kind == "error":
+        good = code in ({"start": (1, 4), "vote": (3,), "load": (3,), "shutdown": (0, 4)}.get(cell.phase, (4,)))
+    else:
+        good = code in (0, 2, 3, 4)
+    if not good:
+        faults.append("exit code %s" % code)
+    if code == 0 and not complete:
+        faults.append("exit code 0 without all rows")
+
+
+def judge_line(cell, code, said, faults):
+    """One line of ours that names the rank and what happened to it."""
+    lines = our_lines(said)
+    if code != 0 and cell.kind in ("stop", "error") and cell.phase != "start" and cell.phase != "shutdown":
+        what = "no sign of life" if cell.kind == "stop" else "a fault of the test"
+        if not any(what in line and ("rank %d" % cell.rank in line or cell.rank == 0) for line in lines):
+            faults.append("no line with '%s' of rank %d: %s" % (what, cell.rank, lines))
+    if cell.kind in DIED and cell.phase in RUNNING and not any(
+            re.search(r"rank %d on \S+: its process is gone, last heard in" % cell.rank, line) for line in lines):
+        faults.append("no line that names the dead rank: %s" % lines)
+    if cell.kind == "stop" and cell.phase == "start" and "MPI has not started" not in said:
+        faults.append("no line on MPI's start")
+    if len(lines) > 1:
+        faults.append("%d lines of ours: %s" % (len(lines), lines))
+    if cell.kind != "abort" and "Signal: " in said:
+        faults.append("crashed: %s" % said[-800:])
+
+
+def try_cell(job, cell):
+    job.clear()
+    before, faults = shared_memory(), []
+    process = job.start("%s:%d:%s" % cell)
+    seconds, said, code = finish(job, process, 90)
+    if code is None:
+        faults.append("hung")
+    elif seconds > deadline(cell):
+        faults.append("took %.1f s of %d" % (seconds, deadline(cell)))
+    end = time.monotonic() + 3
+    while job.left_behind() and time.monotonic() < end:
+        time.sleep(0.1)
+    for pid, words in job.left_behind():
+        faults.append("left behind: %s" % words)
+        os.kill(pid, signal.SIGKILL)
+    litter = shared_memory() - before
+    if litter:
+        time.sleep(1)
+        litter &= shared_memory()
+    if litter:
+        faults.append("shared memory left: %s" % sorted(litter))
+    complete = right_rows(job, faults)
+    manifest = job.manifest()
+    if manifest and manifest["complete"] and not complete:
+        faults.append("called complete without all rows")
+    if code is not None:
+        judge_code(cell, code, complete, faults)
+        judge_line(cell, code, said, faults)
+    rows = job.output.read_bytes().count(b"\n") if job.output.exists() else 0
+    _, again, second = finish(job, job.start(), 90)
+    if second != 0 or job.output.read_bytes() != job.reference:
+        faults.append("the run after it: code %s, %s" % (second, again[-500:]))
+    return seconds, code, rows, our_lines(said), faults
+
+
+def write_table(path, results):
+    with open(path, "w", encoding="utf-8") as out:
+        out.write("| fault | rank | " + " | ".join(PHASES) + " |\n|---|---|" + "---|" * len(PHASES) + "\n")
+        for kind in KINDS:
+            for rank in range(RANKS):
+                row = [results.get(Cell(kind, rank, phase)) for phase in PHASES]
+                out.write("| %s | %d | %s |\n" % (kind, rank, " | ".join(
+                    "-" if r is None else "%s, %.1f s%s" % (r[1], r[0], " WRONG" if r[4] else "") for r in row)))
+
+
+def main():
+    arguments, table = sys.argv[1:], None
+    if arguments[:1] == ["--table"]:
+        table, arguments = arguments[1], arguments[2:]
+    seed = int(os.environ.get("LOCKSTEP_SEED") or random.randrange(1 << 30))
+    chosen = [Cell(c.split(":")[0], int(c.split(":")[1]), c.split(":")[2]) for c in arguments]
+    if not chosen:
+        chosen = cells()
+        if not harness.LONG:
+            rng = random.Random(seed)  # one cell of each kind, each phase at least once
+            phases = list(PHASES)
+            rng.shuffle(phases)
+            chosen = [Cell(kind, rng.randrange(RANKS), phases[i]) for i, kind in enumerate(KINDS)]
+    print("seed %d, %d cells" % (seed, len(chosen)), flush=True)
+    job, wrong, results = Job(), 0, {}
+    _, said, code = finish(job, job.start(), 120)
+    if code != 0:
+        sys.exit("the undisturbed run: %s\n%s" % (code, said))
+    job.reference = job.output.read_bytes()
+    for cell in chosen:
+        results[cell] = try_cell(job, cell)
+        seconds, code, rows, lines, faults = results[cell]
+        print("%-22s code %-4s %5.1f s, %2d rows%s" % ("%s:%d:%s" % cell, code, seconds, rows, "".join(
+            "\n    " + line for line in lines)), flush=True)
+        for fault in faults:
+            print("    WRONG: %s" % fault, flush=True)
+        wrong += bool(faults)
+    if table:
+        write_table(table, results)
+    print("%d of %d cells wrong" % (wrong, len(chosen)))
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
