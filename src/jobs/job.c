@@ -164,10 +164,9 @@ static uint64_t count_lines(int fd)
     struct stat s;
     if (fstat(fd, &s) || !S_ISREG(s.st_mode) || s.st_size > count_limit)
         return 0;
-    const off_t begin = lseek(fd, 0, SEEK_CUR);
-    char *block = begin < 0 ? NULL : malloc(COUNT_BLOCK), last = '\n';
+    char *block = malloc(COUNT_BLOCK), last = '\n';
     uint64_t lines = 0;
-    off_t at = begin;
+    off_t at = 0;
     for (ssize_t n; block && (n = pread(fd, block, COUNT_BLOCK, at)) > 0; at += n) {
         for (const char *p = block, *end = block + n; (p = memchr(p, '\n', (size_t)(end - p)));
              p++)
@@ -274,6 +273,8 @@ ls_status ls_job_bind(struct ls_job *job, const struct ls_arch *arch,
         status = find_kind(job, arch, err);
     if (!status)
         status = ls_job_open_journal(job, err);
+    if (!status && job->config.fresh)
+        status = ls_row_file_empty(&job->rows, err);
     /* without a row the files of logits are another run's, whose clearing may not have ended */
     if (!status && job->logits.folder)
         status = ls_logits_start(&job->logits, (size_t)arch->vocab, job->resumed_last > 0, err);

@@ -126,9 +126,11 @@ static ls_status take_line(struct ls_job *job, struct ls_err *err)
     ls_status status = ls_lines_next(&job->lines, &line, &more, err);
     if (status)
         return status;
-    job->at_end = !more;
-    if (!more)
-        return ls_job_check_end(job, err);
+    if (!more) {
+        status = ls_job_check_end(job, err);
+        job->at_end = !status;
+        return status;
+    }
     status = ls_job_resume_line(job, &line, &done, err);
     return status || done ? status : open_line(job, &line, err);
 }

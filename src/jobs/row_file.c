@@ -44,6 +44,14 @@ ls_status ls_row_file_open(struct ls_row_file *file, const char *path, int input
     return LS_OK;
 }
 
+ls_status ls_row_file_empty(struct ls_row_file *file, struct ls_err *err)
+{
+    file->old_bytes = 0;
+    if (file->regular && ftruncate(file->fd, 0))
+        return ls_fail(err, LS_E_IO, "cannot empty output %s: %s", file->path, strerror(errno));
+    return LS_OK;
+}
+
 /* Keeps the last whole line that reached the file. */
 static ls_status give_up(struct ls_row_file *f, size_t n_written, int why, struct ls_err *err)
 {

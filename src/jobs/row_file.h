@@ -27,6 +27,8 @@ struct ls_row_file {
 /* Refuses a folder, and the file that input_fd (>= 0) reads. LS_E_IO, LS_E_USAGE. */
 ls_status ls_row_file_open(struct ls_row_file *file, const char *path, int input_fd,
                            struct ls_err *err);
+/* Drops what the file held before. */
+ls_status ls_row_file_empty(struct ls_row_file *file, struct ls_err *err);
 /* Adds whole lines. */
 ls_status ls_row_file_add(struct ls_row_file *file, const void *rows, size_t n,
                           struct ls_err *err);
