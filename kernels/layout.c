@@ -29,29 +29,54 @@ size_t ls_kv_v_bytes(enum ls_fmt d, int v_dim)
     return (size_t)LS_KV_BLOCK * (size_t)v_dim * ls_fmt_bytes(d);
 }
 
-/* One lane of a tile: k elements of 2 or 4 bytes; `step` bytes from the even to the odd one. */
-static void pack_lane(char *lane, const char *src, size_t k, size_t bytes, size_t step)
+/* dst[i][lane] = src[lane][i] for n words of 4 or of 2 bytes; rows of src are lds bytes apart.
+ */
+static void turn_words(char *dst, const char *src, size_t lds, size_t lanes, size_t n)
 {
-    size_t pair = 2 * LS_TILE * bytes;
-    for (size_t i = 0; i < k; i++)
-        memcpy(lane + i / 2 * pair + (i & 1) * step, src + i * bytes, bytes);
+    for (size_t i = 0; i < n; i++, dst += LS_TILE * sizeof(uint32_t))
+        for (size_t l = 0; l < lanes; l++)
+            memcpy(dst + l * sizeof(uint32_t), src + l * lds + i * sizeof(uint32_t),
+                   sizeof(uint32_t));
+}
+
+static void turn_halves(char *dst, const char *src, size_t lds, size_t lanes, size_t n)
+{
+    for (size_t i = 0; i < n; i++, dst += LS_TILE * sizeof(uint16_t))
+        for (size_t l = 0; l < lanes; l++)
+            memcpy(dst + l * sizeof(uint16_t), src + l * lds + i * sizeof(uint16_t),
+                   sizeof(uint16_t));
+}
+
+/* A pair of bf16 is one word of a lane, the other formats have a row for each element. */
+static void pack_tile(enum ls_fmt fmt, char *tile, const char *src, size_t lds, size_t lanes,
+                      size_t k)
+{
+    if (fmt == LS_FMT_F32) {
+        turn_words(tile, src, lds, lanes, k);
+    } else if (fmt == LS_FMT_F16) {
+        turn_halves(tile, src, lds, lanes, k);
+    } else {
+        turn_words(tile, src, lds, lanes, k / 2);
+        for (size_t l = 0; k % 2 && l < lanes; l++)
+            memcpy(tile + k / 2 * pair_bytes(fmt) + l * sizeof(uint32_t),
+                   src + l * lds + (k - 1) * sizeof(uint16_t), sizeof(uint16_t));
+    }
 }
 
 void ls_pack(enum ls_fmt fmt, void *dst, const void *src, size_t lds, size_t n, size_t k,
              size_t tile0, size_t tile1)
 {
-    size_t bytes = ls_fmt_bytes(fmt), tile_bytes = (k + 1) / 2 * pair_bytes(fmt);
-    size_t lane_step = fmt == LS_FMT_BF16 ? 2 * bytes : bytes;
-    size_t odd_step = fmt == LS_FMT_BF16 ? bytes : LS_TILE * bytes;
+    size_t row_bytes = lds * ls_fmt_bytes(fmt), tile_bytes = (k + 1) / 2 * pair_bytes(fmt);
     for (size_t t = tile0; t < tile1; t++) {
         char *tile = (char *)dst + t * tile_bytes;
+        const char *rows = (const char *)src + t * LS_TILE * row_bytes;
         size_t lanes = n - t * LS_TILE < LS_TILE ? n - t * LS_TILE : LS_TILE;
         if (lanes < LS_TILE || k % 2)
             memset(tile, 0, tile_bytes);
-        for (size_t l = 0; l < lanes; l++) {
-            const char *row = (const char *)src + (t * LS_TILE + l) * lds * bytes;
-            pack_lane(tile + l * lane_step, row, k, bytes, odd_step);
-        }
+        if (lanes == LS_TILE)
+            pack_tile(fmt, tile, rows, row_bytes, LS_TILE, k);
+        else
+            pack_tile(fmt, tile, rows, row_bytes, lanes, k);
     }
 }
 

@@ -13,11 +13,12 @@
 #define LANES_ALIGNED __attribute__((aligned(64)))
 
 enum {
-    CACHE_ROWS = 120,          /* rows of x whose panel stays in the L2 cache, with ... */
-    CACHE_TILES = 8,           /* ... one panel of so many tiles and the totals of both */
+    CACHE_ROWS = 240,          /* rows of x whose panel stays in the L2 cache, with ... */
+    CACHE_TILES = 8,           /* ... one panel of so many tiles and the outputs of both */
+    COPY_FLOATS = 256 * 1024,  /* copied rows: at least two panels of CACHE_ROWS */
     MAX_TILES = 4,             /* tiles of one register block */
     FEW_ROWS = 3 * LANES_ROWS, /* up to so many the weights' stream is what counts */
-    AHEAD_BYTES = 1024,        /* a single stream of weights is fetched so far ahead */
+    AHEAD_BYTES = 2048,        /* a single stream of weights is fetched so far ahead */
 };
 
 /* How a register block reads its operands: the format of the weights; WIDE_PAIRS takes bf16
@@ -83,8 +84,9 @@ LANES void block(enum wide_kind kind, int rows, int tiles, int n_pairs, const fl
         LANES_UNROLL
         for (int t = 0; t < tiles; t++)
             block_pair(kind, rows, t, a, x, ldx, w + (size_t)t * tile_bytes);
-        for (size_t line = 0; tiles == 1 && line < kind_pair_bytes(kind); line += 64)
-            _mm_prefetch(w + AHEAD_BYTES + line, _MM_HINT_T0);
+        for (int t = 0; t < tiles; t++)
+            for (size_t line = 0; line < kind_pair_bytes(kind); line += 64)
+                _mm_prefetch(w + (size_t)t * tile_bytes + AHEAD_BYTES + line, _MM_HINT_T0);
         x += kind_step(kind);
         w += kind_pair_bytes(kind);
     }
@@ -145,8 +147,7 @@ LANES void gather(enum wide_kind kind, float *dst, const float *x, int n)
         v_store(dst + i, v_get(x + i, n - i));
 }
 
-/* Rows into a buffer of their own, `stride` floats apart: where rows of x lie a power of two
- * apart they evict each other from the cache. */
+/* Rows into a buffer of their own, `stride` floats apart. */
 LANES void gather_rows(enum wide_kind kind, float *dst, size_t stride, const float *x,
                        size_t ldx, int rows, int n)
 {
@@ -163,6 +164,15 @@ struct product {
     int k, tile0, tile1;
 };
 
+/* Fetches part b of n of the panels of `tiles` tiles that are wanted next. */
+LANES void fetch(const char *w, size_t tile_bytes, int tiles, size_t bytes, int b, int n)
+{
+    size_t begin = bytes * (size_t)b / (size_t)n, end = bytes * (size_t)(b + 1) / (size_t)n;
+    for (int t = 0; t < tiles; t++, w += tile_bytes)
+        for (size_t at = begin / 64 * 64; at < end; at += 64)
+            _mm_prefetch(w + at, _MM_HINT_T1);
+}
+
 /* One panel of `rows` rows against a group of `tiles` tiles, in register blocks of rows as even
  * as possible (8 = 4 + 4). */
 LANES void panel_rows(enum wide_kind kind, const struct product *p, const float *x, size_t ldx,
@@ -173,6 +183,9 @@ LANES void panel_rows(enum wide_kind kind, const struct product *p, const float 
     int n_pairs = ((p->k - k0 < LS_PANEL ? p->k - k0 : LS_PANEL) + 1) / 2;
     for (int b = 0; b < n_blocks; b++) {
         int r = rows * b / n_blocks, n = rows * (b + 1) / n_blocks - r;
+        if (rows > FEW_ROWS && t + 2 * tiles <= p->tile1)
+            fetch(w + (size_t)tiles * p->tile_bytes, p->tile_bytes, tiles,
+                  (size_t)n_pairs * kind_pair_bytes(kind), b, n_blocks);
         blocks[kind][n][tiles](n_pairs, x + (size_t)r * ldx, ldx, w, p->tile_bytes,
                                y + (size_t)r * ldy, ldy, k0 == 0);
     }
@@ -185,53 +198,50 @@ LANES int tiles_for(int rows, int left)
     return tiles_in_flight((rows + n_blocks - 1) / n_blocks, left);
 }
 
-/* Up to FEW_ROWS rows: a group of tiles at a time with all of its panels, so that weights are
- * read once and in order. */
-LANES void few_rows(enum wide_kind kind, const struct product *p, int row0, int rows)
+/* Elements [begin, end) of K for all tiles, from x as the blocks want it, `ldx` floats apart.
+ * Up to FEW_ROWS rows take a group of tiles with all of its panels, so that weights are read
+ * once and in order; more rows take a panel of CACHE_TILES tiles at a time, which stays in the
+ * cache while the rows pass. */
+LANES void all_tiles(enum wide_kind kind, const struct product *p, const float *x, size_t ldx,
+                     int row0, int rows, int begin, int end)
 {
-    float pairs[CACHE_ROWS * LS_PANEL / 2] LANES_ALIGNED;
-    int chunk = kind == WIDE_PAIRS ? CACHE_ROWS / rows * LS_PANEL : p->k;
-    for (int begin = 0; begin < p->k; begin += chunk) {
-        int end = p->k - begin < chunk ? p->k : begin + chunk;
-        const float *x = p->x + (size_t)row0 * p->ldx + (size_t)begin;
-        size_t ldx = p->ldx;
-        if (kind == WIDE_PAIRS) {
-            gather_rows(kind, pairs, (size_t)chunk / 2, x, ldx, rows, end - begin);
-            x = pairs;
-            ldx = (size_t)chunk / 2;
-        }
-        for (int t = p->tile0, tiles; t < p->tile1; t += tiles) {
-            tiles = tiles_for(rows, p->tile1 - t);
-            float *y = p->y + (size_t)row0 * p->ldy + (size_t)t * LS_TILE;
-            for (int k0 = begin; k0 < end; k0 += LS_PANEL)
-                panel_rows(kind, p, x + (size_t)(k0 - begin) / 2 * kind_step(kind), ldx, y,
-                           p->ldy, rows, t, tiles, k0);
-        }
+    for (int t0 = p->tile0, t1; t0 < p->tile1; t0 = t1) {
+        int wide = rows <= FEW_ROWS ? tiles_for(rows, p->tile1 - t0) : CACHE_TILES;
+        t1 = p->tile1 - t0 < wide ? p->tile1 : t0 + wide;
+        for (int k0 = begin; k0 < end; k0 += LS_PANEL)
+            for (int t = t0, tiles; t < t1; t += tiles) {
+                tiles = tiles_for(rows, t1 - t);
+                panel_rows(kind, p, x + (size_t)((k0 - begin) / 2) * kind_step(kind), ldx,
+                           p->y + (size_t)row0 * p->ldy + (size_t)t * LS_TILE, p->ldy, rows, t,
+                           tiles, k0);
+            }
     }
 }
 
-/* Up to CACHE_ROWS rows: groups of tiles, panel by panel, their totals in a buffer. */
-LANES void many_rows(enum wide_kind kind, const struct product *p, int row0, int rows)
+/* Rows whose distance is a multiple of the cache's ways evict each other; pairs must be made.
+ */
+LANES bool takes_copy(enum wide_kind kind, const struct product *p, int rows)
 {
-    float x[CACHE_ROWS * LS_PANEL] LANES_ALIGNED;
-    float totals[CACHE_ROWS * CACHE_TILES * LS_TILE] LANES_ALIGNED;
-    for (int t0 = p->tile0; t0 < p->tile1; t0 += CACHE_TILES) {
-        int t1 = p->tile1 - t0 < CACHE_TILES ? p->tile1 : t0 + CACHE_TILES;
-        for (int k0 = 0; k0 < p->k; k0 += LS_PANEL) {
-            int n = p->k - k0 < LS_PANEL ? p->k - k0 : LS_PANEL;
-            gather_rows(kind, x, LS_PANEL / 2 * kind_step(kind),
-                        p->x + (size_t)row0 * p->ldx + (size_t)k0, p->ldx, rows, n);
-            for (int t = t0, tiles; t < t1; t += tiles) {
-                tiles = tiles_for(rows, t1 - t);
-                panel_rows(kind, p, x, LS_PANEL / 2 * kind_step(kind),
-                           totals + (size_t)(t - t0) * LS_TILE, CACHE_TILES * LS_TILE, rows, t,
-                           tiles, k0);
-            }
-        }
-        for (int r = 0; r < rows; r++)
-            memcpy(p->y + (size_t)(row0 + r) * p->ldy + (size_t)t0 * LS_TILE,
-                   totals + (size_t)r * CACHE_TILES * LS_TILE,
-                   (size_t)(t1 - t0) * LS_TILE * sizeof(float));
+    return kind == WIDE_PAIRS || (rows > FEW_ROWS && p->ldx % 512 == 0);
+}
+
+/* Up to CACHE_ROWS rows. */
+LANES void some_rows(enum wide_kind kind, const struct product *p, int row0, int rows)
+{
+    float copy[COPY_FLOATS] LANES_ALIGNED;
+    const float *x = p->x + (size_t)row0 * p->ldx;
+    if (!takes_copy(kind, p, rows)) {
+        all_tiles(kind, p, x, p->ldx, row0, rows, 0, p->k);
+        return;
+    }
+    size_t step = kind_step(kind);
+    int chunk = (COPY_FLOATS / rows - LS_TILE) * 2 / (int)step / LS_PANEL * LS_PANEL;
+    for (int begin = 0; begin < p->k; begin += chunk) {
+        int end = p->k - begin < chunk ? p->k : begin + chunk;
+        size_t ldx = (size_t)(end - begin + 2 * LS_TILE - 1) / (2 * LS_TILE) * LS_TILE * step +
+                     LS_TILE; /* no power of two */
+        gather_rows(kind, copy, ldx, x + begin, p->ldx, rows, end - begin);
+        all_tiles(kind, p, copy, ldx, row0, rows, begin, end);
     }
 }
 
@@ -240,10 +250,7 @@ LANES void matmul(enum wide_kind kind, const struct product *p, int m)
     int n_parts = (m + CACHE_ROWS - 1) / CACHE_ROWS;
     for (int i = 0, row0 = 0; i < n_parts; i++) {
         int rows = (m - row0 + n_parts - i - 1) / (n_parts - i);
-        if (rows <= FEW_ROWS)
-            few_rows(kind, p, row0, rows);
-        else
-            many_rows(kind, p, row0, rows);
+        some_rows(kind, p, row0, rows);
         row0 += rows;
     }
 }

@@ -158,19 +158,26 @@ static void narrow(void *dst, const float *src, int n, enum ls_fmt fmt)
     }
 }
 
-/* One position's key: its elements lie 64 bytes a pair apart in the tile. */
+/* One position's key: its pairs lie 64 or 128 bytes apart in the tile. */
 static void store_key(char *tile, int lane, const float *k, int k_dim, enum ls_fmt d)
 {
-    size_t bytes = ls_fmt_bytes(d), pair_bytes = 2 * LS_TILE * bytes;
-    size_t odd = d == LS_FMT_BF16 ? bytes : LS_TILE * bytes;
-    char *at = tile + (size_t)lane * (d == LS_FMT_BF16 ? 2 * bytes : bytes);
+    enum { WORD = sizeof(uint32_t), HALF = sizeof(uint16_t) };
+    char *at = tile + lane * (d == LS_FMT_F16 ? HALF : WORD);
     for (int i = 0; i < k_dim; i += LS_TILE) {
-        char row[LS_TILE * 4];
+        char row[LS_TILE * WORD] = { 0 };
         v_narrow(d, row, v_get(k + i, k_dim - i)); /* an odd end is completed by +0 */
         int n = k_dim - i < LS_TILE ? (k_dim - i + 1) / 2 : LS_TILE / 2;
-        for (int p = 0; p < n; p++, at += pair_bytes) {
-            memcpy(at, row + (size_t)(2 * p) * bytes, bytes);
-            memcpy(at + odd, row + (size_t)(2 * p + 1) * bytes, bytes);
+        for (int p = 0; p < n; p++) {
+            if (d == LS_FMT_BF16) {
+                memcpy(at, row + p * WORD, WORD);
+            } else if (d == LS_FMT_F16) {
+                memcpy(at, row + p * WORD, HALF);
+                memcpy(at + LS_TILE * HALF, row + p * WORD + HALF, HALF);
+            } else {
+                memcpy(at, row + 2 * p * WORD, WORD);
+                memcpy(at + LS_TILE * WORD, row + (2 * p + 1) * WORD, WORD);
+            }
+            at += d == LS_FMT_F32 ? 2 * LS_TILE * WORD : LS_TILE * WORD;
         }
     }
 }

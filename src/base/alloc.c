@@ -6,16 +6,31 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static _Thread_local uint64_t n_allocs;
 
-enum { ARENA_BLOCK = 64 * 1024 };
+enum {
+    ARENA_BLOCK = 64 * 1024,
+    LARGE_PAGE = 2 * 1024 * 1024,
+    LARGE_BLOCK = 4 * LARGE_PAGE, /* blocks from this size on ask for large pages */
+};
 
 struct ls_arena_block {
     struct ls_arena_block *next;
     uint64_t used, size;
     char *bytes;
 };
+
+/* Reading weights and cache runs through gigabytes: with small pages the walks of the page
+ * tables cost as much as the memory. The kernel may decline; nothing depends on it. */
+static void ask_for_large_pages(char *p, uint64_t bytes)
+{
+    uintptr_t low = ls_round_up((uintptr_t)p, LARGE_PAGE);
+    uintptr_t high = ((uintptr_t)p + bytes) / LARGE_PAGE * LARGE_PAGE;
+    if (bytes >= LARGE_BLOCK && high > low)
+        madvise((void *)low, high - low, MADV_HUGEPAGE);
+}
 
 /* glibc serves a large calloc from fresh pages, so zeroing by calloc touches nothing;
  * alignment is made by hand inside it, with the block's start kept just before the result. */
@@ -28,6 +43,7 @@ static void *aligned_zeroed(uint64_t bytes)
     if (!base)
         return NULL;
     n_allocs++;
+    ask_for_large_pages(base, padded);
     uintptr_t p =
         ((uintptr_t)base + sizeof(void *) + LS_ALIGN - 1) & ~(uintptr_t)(LS_ALIGN - 1);
     memcpy((char *)p - sizeof(void *), &base, sizeof base);
@@ -71,25 +87,37 @@ void ls_arena_finish(struct ls_arena *a)
     }
 }
 
+/* A new block of `size` bytes in front of the others; NULL when memory is exhausted. */
+static struct ls_arena_block *add_block(struct ls_arena *a, uint64_t size)
+{
+    struct ls_arena_block *b = malloc(sizeof *b);
+    if (!b)
+        return NULL;
+    *b = (struct ls_arena_block){ .next = a->blocks, .size = size };
+    b->bytes = aligned_zeroed(size);
+    if (!b->bytes) {
+        free(b);
+        return NULL;
+    }
+    a->blocks = b;
+    return b;
+}
+
+bool ls_arena_reserve(struct ls_arena *a, uint64_t bytes)
+{
+    return bytes <= SIZE_MAX / 4 && add_block(a, bytes) != NULL;
+}
+
 void *ls_arena_take(struct ls_arena *a, uint64_t bytes)
 {
     if (bytes > SIZE_MAX / 4)
         return NULL;
     bytes = ls_round_up(bytes ? bytes : 1, LS_ALIGN);
     struct ls_arena_block *b = a->blocks;
-    if (!b || b->size - b->used < bytes) {
-        b = malloc(sizeof *b);
-        if (!b)
-            return NULL;
-        uint64_t size = ls_max_u64(bytes, ARENA_BLOCK);
-        *b = (struct ls_arena_block){ .next = a->blocks, .size = size };
-        b->bytes = aligned_zeroed(size);
-        if (!b->bytes) {
-            free(b);
-            return NULL;
-        }
-        a->blocks = b;
-    }
+    if (!b || b->size - b->used < bytes)
+        b = add_block(a, ls_max_u64(bytes, ARENA_BLOCK));
+    if (!b)
+        return NULL;
     void *p = b->bytes + b->used;
     b->used += bytes;
     return p;

@@ -7,14 +7,16 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { LS_ALIGN = 64 }; /* one cache line, one zmm */
 
-/* Zeroed, LS_ALIGN-aligned memory; large blocks come straight from the kernel, untouched.
- * `what` names the purpose in the LS_E_MEMORY message. bytes may be 0 (gives a valid pointer).
- * On failure *out is NULL. Free with ls_free. */
+/* Zeroed, LS_ALIGN-aligned memory; large blocks come straight from the kernel, untouched, and
+ * in large pages where the kernel gives them. `what` names the purpose in the LS_E_MEMORY
+ * message. bytes may be 0 (gives a valid pointer). On failure *out is NULL. Free with ls_free.
+ */
 ls_status ls_alloc(void **out, uint64_t bytes, const char *what, struct ls_err *err);
 
 /* Takes NULL. */
@@ -30,6 +32,9 @@ struct ls_arena {
 
 void ls_arena_init(struct ls_arena *a);
 void ls_arena_finish(struct ls_arena *a);
+
+/* Makes the next `bytes` of takes come from one block. False when memory is exhausted. */
+bool ls_arena_reserve(struct ls_arena *a, uint64_t bytes);
 
 /* Zeroed, 64-byte-aligned; NULL when memory is exhausted. */
 void *ls_arena_take(struct ls_arena *a, uint64_t bytes);

@@ -297,6 +297,20 @@ static ls_status take_layers(struct ls_weights *w, const struct ls_arch *arch,
                           (unsigned long long)n);
 }
 
+/* One block for all: pages may be large then, and a matrix ends where the next one begins. What
+ * alignment and the layers' structs add is estimated; what does not fit gets blocks of its own.
+ */
+static ls_status reserve(struct ls_weights *w, const struct ls_arch *arch,
+                         const struct ls_checkpoint *ckpt, struct ls_err *err)
+{
+    enum { EXTRA = 256 * 1024 };
+    uint64_t bytes = ls_weights_bytes(arch, ckpt, w->first_layer, w->last_layer), total;
+    if (ls_add_u64(bytes, bytes / 1024 + EXTRA, &total) && ls_arena_reserve(&w->arena, total))
+        return LS_OK;
+    return ls_fail(err, LS_E_MEMORY, "out of memory: %llu bytes for the weights",
+                   (unsigned long long)bytes);
+}
+
 ls_status ls_weights_load(struct ls_weights *w, const struct ls_arch *arch,
                           const struct ls_checkpoint *ckpt, int first, int last,
                           struct ls_team *team, struct ls_err *err)
@@ -307,7 +321,9 @@ ls_status ls_weights_load(struct ls_weights *w, const struct ls_arch *arch,
                        arch->n_layers);
     ls_arena_init(&loaded.arena);
     struct loader l = { &loaded, arch, ckpt, ls_naming_of(arch, ckpt), team, err };
-    ls_status s = take_layers(&loaded, arch, err);
+    ls_status s = reserve(&loaded, arch, ckpt, err);
+    if (!s)
+        s = take_layers(&loaded, arch, err);
     if (!s)
         s = load_all(&l);
     if (s)
