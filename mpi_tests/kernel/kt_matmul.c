@@ -19,16 +19,29 @@ static int pick_k(void)
     return kt_int(0, 1) ? edges[kt_int(0, 17)] : kt_int(1, 900);
 }
 
+/* More rows than are taken together, and more of K than is copied at once. */
+static void pick_many(struct shape *s)
+{
+    static const int edges[] = { 1023, 1025, 1281, 2047, 2048, 2049, 2305 };
+    s->m = kt_int(110, 500);
+    if (kt_int(0, 1))
+        s->k = edges[kt_int(0, 6)];
+}
+
 static struct shape pick_shape(int round)
 {
     struct shape s = { .k = pick_k(), .n = kt_int(1, 70) };
-    s.m = round % 8 == 0 ? kt_int(1, 130) : round % 64 == 1 ? kt_int(110, 260) : kt_int(1, 14);
+    s.m = round % 8 == 0 ? kt_int(1, 130) : kt_int(1, 14);
     s.d = (enum ls_fmt)kt_int(0, LS_N_FMT - 1);
     s.fmt = (enum ls_fmt)kt_int(0, LS_N_FMT - 1);
     s.kind = (enum kt_values)kt_int(0, KT_N_VALUES - 1);
     if (s.kind == KT_WILD && kt_int(0, 1))
         s.k = kt_int(1, 8); /* else nearly every sum is NaN */
+    if (round % 64 == 1)
+        pick_many(&s);
     s.ldx = (size_t)(s.k + s.k % 2 + kt_int(0, 3));
+    if (kt_int(0, 3) == 0)
+        s.ldx = (s.ldx + 511) / 512 * 512; /* rows that evict each other */
     s.ldy = ls_tiles((size_t)s.n) * LS_TILE + (size_t)kt_int(0, 3);
     return s;
 }
