@@ -4,6 +4,7 @@ SIGTERM and SIGINT through mpirun, which kills a second later, keep what is fini
 
     drain.py [ONLY...]      (LOCKSTEP_BIN: the binary; names of checks to run)
 """
+import os
 import pathlib
 import random
 import shutil
@@ -77,6 +78,65 @@ def check_signals():
         codes = (75,) if ranks == 0 or sign == signal.SIGUSR1 else (75, 1, 128 + sign, -sign)
         case.is_drained(what, code, said, time.monotonic() - begin, 20, codes)
         case.goes_on(what, random.choice([0, 2, 4]))
+
+
+def rank_of(pid):
+    words = pathlib.Path("/proc/%d/environ" % pid).read_bytes().split(b"\0")
+    return next((int(w.split(b"=")[1]) for w in words if w.startswith(b"OMPI_COMM_WORLD_RANK=")), -1)
+
+
+def pid_of(job, rank):
+    """The first: rank 0 has forked a process for chats."""
+    return min((pid for pid in job.ranks() if rank_of(pid) == rank), default=0)
+
+
+def check_one_rank():
+    """To one rank only, whichever it is: rank 0 hears of it and ends the run; a second signal ends that process."""
+    case = Case(5)
+    for sign, ranks, rank in ((signal.SIGTERM, 3, 1), (signal.SIGINT, 2, 1),
+                              (signal.SIGTERM, 3, 0)):
+        job = case.start(ranks)
+        case.wait_for_rows(job)
+        begin = time.monotonic()
+        job.kill([pid_of(job, rank)], sign)
+        code, said = job.end()
+        what = "%s to rank %d of %d" % (sign.name, rank, ranks)
+        case.is_drained(what, code, said, time.monotonic() - begin, 10)
+        say("stopped by %s" % sign.name in said and (rank == 0 or "to rank %d" % rank in said), "%s: %s" % (what, said))
+        case.goes_on(what, random.choice([0, 2, 4]))
+    job = case.start(3)
+    case.wait_for_rows(job)
+    ranks = {rank: pid_of(job, rank) for rank in (0, 2)}
+    job.kill([ranks[0]], signal.SIGSTOP)  # nobody can answer the first signal
+    job.kill([ranks[2]], signal.SIGTERM)
+    time.sleep(0.5)
+    say(ranks[2] in job.ranks(), "the first signal ended rank 2 before rank 0 could know")
+    job.kill([ranks[2]], signal.SIGTERM)
+    deadline = time.monotonic() + 5
+    while ranks[2] in job.ranks() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    say(ranks[2] not in job.ranks(), "the second signal did not end rank 2")
+    job.kill([ranks[0]], signal.SIGCONT)
+    job.end()
+    case.goes_on("a second signal", 2)
+
+
+def check_one_rank_early():
+    """The same before the run: rank 0 may be reading its input, looking, or loading."""
+    case = Case(6, n=50)
+    fifo = case.folder / "slow.jsonl"
+    os.mkfifo(fifo)
+    for rank in (1, 2):
+        job = jobs.Started(3, jobs.command(fifo, case.folder / "slow.out"))
+        deadline = time.monotonic() + 20
+        while len(job.ranks()) < 3 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(1.5)
+        begin = time.monotonic()
+        job.kill([pid_of(job, rank)], signal.SIGTERM)
+        code, said = job.end()
+        say(code == 75 and said.count("stopped by SIGTERM to rank %d" % rank) == 1 and time.monotonic() - begin < 10,
+            "SIGTERM to rank %d while rank 0 reads: %d, %s" % (rank, code, said[-800:]))
 
 
 def check_finishes_what_runs():

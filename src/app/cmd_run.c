@@ -133,8 +133,8 @@ static ls_status reason_to_end(const struct lead *r, ls_status s, struct ls_err 
     if (!r->session)
         return s;
     r->app->quiet = ls_session_was_away(r->session) && (s == LS_E_LINK || s == LS_E_DRAINED);
-    if (s == LS_E_DRAINED && *ls_stop_flag() && ls_session_find_gone(r->session, err))
-        s = LS_E_LINK;
+    if (s == LS_E_DRAINED && ls_session_find_gone(r->session, err))
+        s = LS_E_LINK; /* the launcher's signal, not the user's */
     r->app->end_now = ls_session_lost_rank(r->session);
     return s;
 }
@@ -267,8 +267,7 @@ static int compute(struct lead *r)
     warn_of_fallbacks(r);
     warn_of_missing(r, s);
     if (s == LS_E_DRAINED)
-        ls_app_warn(r->app, "stopped by %s; %llu rows are finished, the same command goes on",
-                    client.because ? client.because : "request",
+        ls_app_warn(r->app, "%s; %llu rows are finished, the same command goes on", err.text,
                     (unsigned long long)r->counts.rows);
     else if (s)
         ls_app_warn(r->app, "%s", err.text);
@@ -410,7 +409,7 @@ int ls_cmd_run(struct ls_app *app)
     if (app->rank == 0)
         ls_chat_fork(&chat);
     ls_secret_take_fd(&given, &app->options);
-    ls_stop_catch(app->rank == 0);
+    ls_stop_catch();
     const int code = run(app, &chat, &given);
     ls_secret_destroy(given.secret);
     ls_chat_end(&chat);

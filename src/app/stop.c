@@ -9,12 +9,17 @@ enum { FINISH_US = 30000000 /* after SIGUSR1, for what runs */ };
 
 static volatile sig_atomic_t stop_signal, drain_signal;
 
+/* Nothing but what a signal handler may do. The second request to stop is the default one. */
 static void remember(int number)
 {
-    if (number == SIGUSR1)
+    if (number == SIGUSR1) {
         drain_signal = number;
-    else
+    } else if (stop_signal) {
+        signal(number, SIG_DFL);
+        raise(number);
+    } else {
         stop_signal = number;
+    }
 }
 
 const volatile sig_atomic_t *ls_stop_flag(void)
@@ -22,14 +27,12 @@ const volatile sig_atomic_t *ls_stop_flag(void)
     return &stop_signal;
 }
 
-void ls_stop_catch(bool lead)
+void ls_stop_catch(void)
 {
-    struct sigaction action = { .sa_flags = SA_RESTART | (lead ? (int)SA_RESETHAND : 0) };
-    action.sa_handler = remember;
+    struct sigaction action = { .sa_handler = remember, .sa_flags = SA_RESTART };
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    action.sa_flags = SA_RESTART;
     sigaction(SIGUSR1, &action, NULL);
 }
 

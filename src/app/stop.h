@@ -1,10 +1,11 @@
 /* Stopping on request, with what is finished written and durable.
  *
- * Layer: app. SIGINT and SIGTERM end a run between two steps: the launcher kills a moment after
- * the signal, so what runs is given up. SIGUSR1 and a time limit let what runs finish for a
- * while, without beginning anything new. The second SIGINT or SIGTERM kills. Ranks above 0 only
- * take note and wait for rank 0's word: the launcher sends the signal to all, also when it is
- * about to kill them because one has died. */
+ * Layer: app. SIGINT and SIGTERM, to any rank, end a run between two steps: the launcher kills
+ * a moment after the signal, so what runs is given up. SIGUSR1 to rank 0 and a time limit let
+ * what runs finish for a while, without beginning anything new. The second SIGINT or SIGTERM
+ * kills the process that gets it. A rank above 0 reports the first one to rank 0 (control.h)
+ * and waits for its word: the launcher sends the signal to all, also when it is about to kill
+ * them because one has died, and which of the two it is rank 0 finds out. */
 #ifndef LS_APP_STOP_H
 #define LS_APP_STOP_H
 
@@ -12,12 +13,11 @@
 #include "pipeline/client.h"
 
 #include <signal.h>
-#include <stdbool.h>
 
-/* Catches the signals from here on. lead: rank 0. Process-wide. */
-void ls_stop_catch(bool lead);
+/* Catches the signals from here on. Process-wide. */
+void ls_stop_catch(void);
 
-/* Not 0 once a signal has come. */
+/* SIGINT or SIGTERM once it has come, else 0. */
 const volatile sig_atomic_t *ls_stop_flag(void);
 
 /* A client that passes everything on to `inner` and ends the run (LS_E_DRAINED) when a signal

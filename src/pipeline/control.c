@@ -422,12 +422,28 @@ ls_status ls_control_check_alive(struct ls_control *ctl, uint64_t now_us, struct
     return search(ctl, now_us, err);
 }
 
+ls_status ls_control_heed(struct ls_control *ctl, struct ls_err *err)
+{
+    char name[LS_RANK_NAME];
+    if (!ctl->hurry || !*ctl->hurry || ctl->heeded)
+        return LS_OK;
+    const char *what = *ctl->hurry == SIGINT ? "SIGINT" : "SIGTERM";
+    if (ctl->rank == 0)
+        return ls_fail(err, LS_E_DRAINED, "stopped by %s", what);
+    ctl->heeded = true;
+    return ls_fail(err, LS_E_DRAINED, "stopped by %s to %s", what,
+                   ls_control_name(ctl, ctl->rank, name));
+}
+
 static ls_status listen(struct ls_control *ctl, struct ls_err *err)
 {
     ls_status s = LS_OK;
-    for (int r = 0; !s && r < ctl->n_ranks; r++)
+    for (int r = 0; !s && r < ctl->n_ranks; r++) {
         if (ctl->in[r].link && !ctl->waiting[r].kind)
             s = next_message(ctl, r, UINT32_MAX, &ctl->waiting[r], err);
+        if (!s && ctl->waiting[r].kind == LS_KIND_ERROR)
+            s = ls_control_read_failure(&ctl->waiting[r], err);
+    }
     return s;
 }
 
@@ -440,7 +456,5 @@ ls_status ls_control_tend(struct ls_control *ctl, struct ls_err *err)
         s = ls_control_beat(ctl, ls_now_us(), err);
     if (!s)
         s = ls_control_check_alive(ctl, ls_now_us(), err);
-    if (!s && ctl->rank == 0 && ctl->hurry && *ctl->hurry)
-        s = ls_fail(err, LS_E_DRAINED, "stopped by a signal");
-    return s;
+    return s ? s : ls_control_heed(ctl, err);
 }

@@ -64,6 +64,7 @@ struct ls_control {
     struct ls_activity *last;    /* [n_ranks] as last heard; the own one is what beats tell */
     struct ls_message *waiting;  /* [n_ranks] come while this rank only listened */
     const volatile sig_atomic_t *hurry; /* not 0: the launcher is about to kill; or NULL */
+    bool heeded;                        /* *hurry has been answered by this rank's end */
     uint64_t last_check_us;             /* of this rank's own doing */
     uint64_t next_beat_us, last_beat_us;
     int lost;         /* the peer that was given up; -1: none */
@@ -120,8 +121,13 @@ ls_status ls_control_beat(struct ls_control *ctl, uint64_t now_us, struct ls_err
  * rank that was stopped itself (job control, a suspended job) cannot judge: its clocks start
  * anew. */
 ls_status ls_control_check_alive(struct ls_control *ctl, uint64_t now_us, struct ls_err *err);
+/* LS_E_DRAINED when *hurry: somebody wants this process, and so the run, to stop. To be asked
+ * after check_alive, since a launcher sends the signal also when a rank has died. Above rank 0
+ * it is said once: what follows is the report to rank 0 and the wait for its word. */
+ls_status ls_control_heed(struct ls_control *ctl, struct ls_err *err);
 /* For a rank that waits for something else than a message: lets messages move, hears the peers,
- * beats, and checks that they live. What comes beside signs of life waits to be polled. */
+ * beats, checks that they live, and heeds signals. What comes beside signs of life waits to be
+ * polled, except an ERROR, which is returned. */
 ls_status ls_control_tend(struct ls_control *ctl, struct ls_err *err);
 /* Without a sign of life for so many seconds, a peer is given up; all clocks start anew. */
 void ls_control_set_silence(struct ls_control *ctl, int seconds);

@@ -199,7 +199,7 @@ static ls_status take_vote(struct ls_session *s, int rank, const struct ls_messa
         *view = vote;
     if (!st && vote.status)
         st = ls_fail(err, vote.status, "%s", vote.text);
-    if (st)
+    if (st && st != LS_E_DRAINED) /* which names its rank */
         ls_fail_prefix(err, "%s", ls_control_name(s->control, rank, name));
     return st;
 }
@@ -209,9 +209,14 @@ static ls_status poll_vote(struct ls_session *s, int rank, enum ls_plan_phase ph
                            struct ls_rank_view *view, int *n_missing, struct ls_err *err)
 {
     struct ls_message m;
-    ls_status st = ls_control_poll(s->control, rank, 1u << LS_KIND_VOTE, &m, err);
+    ls_status st = ls_control_poll(s->control, rank, 1u << LS_KIND_VOTE | 1u << LS_KIND_ERROR,
+                                   &m, err);
     if (st || !m.kind)
         return st;
+    if (m.kind == LS_KIND_ERROR) {
+        st = ls_control_read_failure(&m, err);
+        return st ? st : ls_fail(err, LS_E_SHAPE, "rank %d: an error without a status", rank);
+    }
     st = take_vote(s, rank, &m, phase, view, err);
     if (!st)
         st = ls_control_done(s->control, rank, err);
@@ -422,6 +427,17 @@ static ls_status follow_order(struct ls_session *s, enum ls_plan_phase phase, ui
     return st ? st : ls_control_done(s->control, 0, err);
 }
 
+/* A rank that somebody stops while it waits: rank 0 hears of it, and ends the job. */
+static void report_stopped(struct ls_session *s, const struct ls_err *err)
+{
+    enum { END_S = 10 };
+    struct ls_message m;
+    struct ls_err later = { .status = LS_OK };
+    ls_control_send_failure(s->control, 0, LS_KIND_ERROR, LS_E_DRAINED, err->text, &later);
+    ls_control_wait(s->control, 0, 1u << LS_KIND_PLAN | 1u << LS_KIND_STOP, after(END_S), "end",
+                    &m, &later);
+}
+
 ls_status ls_startup_follow(struct ls_session *s, struct ls_err *err)
 {
     struct ls_rank_view *view = &s->view;
@@ -434,5 +450,7 @@ ls_status ls_startup_follow(struct ls_session *s, struct ls_err *err)
         st = vote(s, LS_PHASE_LOAD, view, load(s, err), err);
     if (!st)
         st = follow_order(s, LS_PHASE_GO, 2 * load_seconds(s), err);
+    if (st == LS_E_DRAINED && s->control->heeded)
+        report_stopped(s, err);
     return st;
 }

@@ -38,7 +38,7 @@ void ls_worker_destroy(struct ls_worker *w)
 static ls_status pump_failure(const struct ls_worker *w, struct ls_err *err)
 {
     ls_fail(err, w->failed, "%s", w->failure.text);
-    if (w->s->rank > 0 && !w->stopped && w->s->control->lost < 0)
+    if (w->s->rank > 0 && !w->stopped && w->s->control->lost < 0 && w->failed != LS_E_DRAINED)
         ls_fail_prefix(err, "rank %d on %s, while running", w->s->rank,
                        ls_comm_host(w->s->comm));
     return w->failed;

@@ -61,6 +61,8 @@ static ls_status look_at_control(struct ls_worker *w, struct ls_err *err)
         st = ls_control_beat(ctl, now, err);
     if (!st && !w->stopped)
         st = ls_control_check_alive(ctl, now, err);
+    if (!st && !w->stopped && w->s->rank > 0) /* rank 0's client heeds them itself */
+        st = ls_control_heed(ctl, err);
     return st;
 }
 
