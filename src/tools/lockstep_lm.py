@@ -155,7 +155,9 @@ class LockstepLM(LM):
 
     def rendering(self):
         if self.renderer is None:
-            self.renderer = render_chat.Renderer(self.model, self.template_file)
+            here = pathlib.Path(__file__).resolve().parent
+            demo = next((p for p in (here.parent.parent / "configs" / "demo", here / "demo") if p.is_dir()), "demo")
+            self.renderer = render_chat.Renderer(demo if self.model == "demo" else self.model, self.template_file)
         return self.renderer
 
     def apply_chat_template(self, chat_history, add_generation_prompt=True):
