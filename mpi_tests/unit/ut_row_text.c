@@ -292,6 +292,13 @@ static void progress_texts(void **state)
     ls_progress_text(text, &p, &c, 10000000);
     assert_string_equal(text, "[######------------------] 25 of 100 rows, 4 running, "
                               "50.0 tokens/s, ETA 0:30");
+    /* an earlier run's rows took no time; what runs has part of its tokens behind it */
+    c.resumed_rows = 5;
+    ls_progress_text(text, &p, &c, 10000000);
+    assert_non_null(strstr(text, ", ETA 0:38"));
+    c.done_tokens = 400;
+    ls_progress_text(text, &p, &c, 10000000);
+    assert_non_null(strstr(text, ", ETA 0:28"));
     ls_progress_init(&p, LS_PROGRESS_PLAIN, 2, 0, 0);
     c.error_rows = 3;
     ls_progress_text(text, &p, &c, 0);

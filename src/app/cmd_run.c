@@ -7,6 +7,7 @@
 #include "app/manifest.h"
 #include "app/model_folder.h"
 #include "app/stop.h"
+#include "app/trace_file.h"
 #include "app/wish.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -68,6 +69,8 @@ static int prepare(struct lead *r)
     s = ls_wish_of(&r->wish, o, &err);
     if (!s && ls_options_flag(o, LS_OPT_FRESH) && ls_options_flag(o, LS_OPT_RESUME))
         s = ls_fail(&err, LS_E_USAGE, "--resume and --fresh, expected one of them");
+    if (!s)
+        s = ls_trace_check(ls_options_text(o, LS_OPT_TRACE), &err);
     if (!s)
         s = ls_time_limit_of(&r->limit, ls_options_text(o, LS_OPT_TIME_LIMIT), r->start_us,
                              (uint64_t)time(NULL), &err);
@@ -266,6 +269,8 @@ static int compute(struct lead *r)
     ls_job_digest(r->job, r->digest);
     warn_of_fallbacks(r);
     warn_of_missing(r, s);
+    if (ls_trace_write(r->session, ls_options_text(&r->app->options, LS_OPT_TRACE), &late))
+        ls_app_warn(r->app, "warning: %s", late.text);
     if (s == LS_E_DRAINED)
         ls_app_warn(r->app, "%s; %llu rows are finished, the same command goes on", err.text,
                     (unsigned long long)r->counts.rows);

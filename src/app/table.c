@@ -11,10 +11,12 @@
 #define INSPECT  (1u << LS_CMD_INSPECT)
 #define COMPARE  (1u << LS_CMD_COMPARE)
 #define SHOW     (1u << LS_CMD_SHOW)
+#define STATUS   (1u << LS_CMD_STATUS)
 #define KEYGEN   (1u << LS_CMD_KEYGEN)
 #define SELFTEST (1u << LS_CMD_SELFTEST)
 #define VERSION  (1u << LS_CMD_VERSION)
-#define ALL      (RUNS | RENDER | PLAN | INSPECT | COMPARE | SHOW | KEYGEN | SELFTEST | VERSION)
+#define ALL                                                                                    \
+    (RUNS | RENDER | PLAN | INSPECT | COMPARE | SHOW | STATUS | KEYGEN | SELFTEST | VERSION)
 
 enum { MAX_INT = 0x7fffffff };
 
@@ -118,6 +120,20 @@ static const struct ls_option options[LS_N_OPTS] = {
                             .commands = RUNS,
                             .help = "Stop in time to be done after T, as in 90, 15m, 6h or "
                                     "1:30:00, with exit code 75; the same command goes on." },
+    [LS_OPT_METRICS] = { .name = "metrics",
+                         .arg = "FILE",
+                         .type = LS_VALUE_TEXT,
+                         .section = RESULTS,
+                         .commands = RUNS,
+                         .help = "Keep the job's numbers in this file, as a Prometheus "
+                                 "textfile that is replaced every two seconds." },
+    [LS_OPT_TRACE] = { .name = "trace",
+                       .arg = "FILE",
+                       .type = LS_VALUE_TEXT,
+                       .section = RESULTS,
+                       .commands = RUNS,
+                       .help = "Write a timeline of all stages for Perfetto or Chrome: "
+                               "compute, send, wait, idle." },
     [LS_OPT_PROGRESS] = { .name = "progress",
                           .arg = "auto|bar|plain|none",
                           .type = LS_VALUE_CHOICE,
@@ -406,7 +422,7 @@ static const struct ls_option options[LS_N_OPTS] = {
     [LS_OPT_JSON] = { .name = "json",
                       .type = LS_VALUE_FLAG,
                       .section = SETTINGS,
-                      .commands = RUNS | PLAN | INSPECT | COMPARE,
+                      .commands = RUNS | PLAN | INSPECT | COMPARE | STATUS,
                       .argv_only = true,
                       .help = "Print JSON instead of a table (run: with --dry-run)." },
     [LS_OPT_HELP] = { .name = "help",
@@ -473,6 +489,10 @@ static const struct ls_command commands[LS_N_CMDS] = {
     [LS_CMD_SHOW] = { "show", "OUT", 1, 1, "print a result file for reading",
                       "Prints prompt and completion of each row of a result file. The prompts "
                       "come from the request file when --input names it." },
+    [LS_CMD_STATUS] = { "status", "OUT", 1, 1, "say how far a running or stopped job is",
+                        "OUT is the output of a job. Reads its journal, lock and manifest, and "
+                        "disturbs nothing: whether it runs and where, how many rows are "
+                        "finished, how an earlier run ended." },
     [LS_CMD_KEYGEN] = { "keygen", "[FILE]", 0, 1, "make a job secret for links between hosts",
                         "Writes a new random key file with mode 0600; a file that is there is "
                         "never overwritten. Without FILE the key goes to standard output. Give "

@@ -48,8 +48,10 @@ static ls_status copy_config(struct ls_job *job, const struct ls_job_config *con
     c->input = copy_text(config->input);
     c->output = copy_text(config->output);
     c->logits_dir = copy_text(config->logits_dir);
+    c->metrics = copy_text(config->metrics);
     c->model_name = strdup(config->model_name ? config->model_name : "");
     if (c->input && c->output && c->model_name && (c->logits_dir || !config->logits_dir) &&
+        (c->metrics || !config->metrics) &&
         asprintf(&job->folder, "%s.lockstep", c->output) >= 0)
         return LS_OK;
     job->folder = NULL;
@@ -116,6 +118,8 @@ static ls_status open_all(struct ls_job *job, struct ls_err *err)
         status = check_output(job, err);
     if (!status && c->logits_dir)
         status = ls_logits_open(&job->logits, c->logits_dir, c->logits_format, err);
+    if (!status)
+        status = ls_metrics_start(&job->metrics, c->metrics, c->output, ls_now_us(), err);
     return status || !standard ? status : open_input(job, true, err);
 }
 
@@ -296,14 +300,6 @@ const struct ls_client *ls_job_client(struct ls_job *job)
 /* --- the end ---------------------------------------------------------------------------------
  */
 
-static void show_end(struct ls_job *job)
-{
-    const struct ls_progress_counts counts = { .rows = job->counts.rows,
-                                               .error_rows = job->counts.error_rows,
-                                               .tokens = job->tokens };
-    ls_progress_show(&job->progress, &counts, ls_now_us(), true);
-}
-
 static ls_status end_files(struct ls_job *job, struct ls_err *err)
 {
     struct ls_err second = { 0 };
@@ -326,7 +322,7 @@ ls_status ls_job_finish(struct ls_job *job, struct ls_job_counts *counts, struct
     ls_status status = LS_OK;
     if (job->bound) {
         status = end_files(job, err);
-        show_end(job);
+        ls_job_show(job, 0, true);
     }
     crypto_generichash_final(&job->digest_state, job->digest, sizeof job->digest);
     ls_job_count(job, counts);
@@ -378,6 +374,7 @@ void ls_job_destroy(struct ls_job *job)
     free((void *)(uintptr_t)job->config.input);
     free((void *)(uintptr_t)job->config.output);
     free((void *)(uintptr_t)job->config.logits_dir);
+    free((void *)(uintptr_t)job->config.metrics);
     free((void *)(uintptr_t)job->config.model_name);
     free(job->folder);
     ls_free(job);

@@ -50,6 +50,7 @@ struct ls_job_config {
     const char *output;     /* file; beside it output.lockstep/ is made */
     bool fresh;             /* start over, whatever an earlier run left */
     const char *logits_dir; /* or NULL */
+    const char *metrics;    /* Prometheus textfile, or NULL */
     const char *model_name; /* for the rows' "model" field when a request names none */
     enum ls_logits_rows logits_rows;
     enum ls_logits_format logits_format;

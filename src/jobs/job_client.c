@@ -266,17 +266,34 @@ ls_status ls_job_done(void *arg, uint64_t id, const unsigned char digest[32], ui
     return run->failed ? finish_failed(job, run, err) : finish_good(job, run, err);
 }
 
+void ls_job_show(struct ls_job *job, uint64_t n_running, bool last)
+{
+    const uint64_t now = ls_now_us();
+    const struct ls_progress_counts counts = { .rows = job->counts.rows,
+                                               .resumed_rows = job->counts.resumed_rows,
+                                               .error_rows = job->counts.error_rows,
+                                               .running = n_running,
+                                               .tokens = job->tokens,
+                                               .done_tokens = job->counts.prompt_tokens +
+                                                              job->counts.generated_tokens -
+                                                              job->resumed_tokens };
+    struct ls_metrics_values values = { .lines_read = job->lines.n_lines,
+                                        .running = n_running,
+                                        .tokens = job->tokens,
+                                        .journal_bytes = job->journal.end };
+    ls_job_count(job, &values.counts);
+    if (last)
+        values.state = ls_job_is_whole(job) ? LS_JOB_COMPLETE : LS_JOB_STOPPED;
+    ls_progress_show(&job->progress, &counts, now, last);
+    ls_metrics_show(&job->metrics, &values, now, last);
+}
+
 ls_status ls_job_tick(void *arg, uint64_t n_running, bool *drain_now, struct ls_err *err)
 {
     struct ls_job *job = arg;
-    const uint64_t now = ls_now_us();
-    const struct ls_progress_counts counts = { .rows = job->counts.rows,
-                                               .error_rows = job->counts.error_rows,
-                                               .running = n_running,
-                                               .tokens = job->tokens };
     *drain_now = false;
-    ls_progress_show(&job->progress, &counts, now, false);
-    if (now - job->committed_us < COMMIT_EVERY_US)
+    ls_job_show(job, n_running, false);
+    if (ls_now_us() - job->committed_us < COMMIT_EVERY_US)
         return LS_OK;
     ls_status status = ls_job_commit(job, err);
     return status ? status : ls_row_file_flush(&job->rows, err);

@@ -11,6 +11,7 @@
 #include "jobs/lines.h"
 #include "jobs/lock.h"
 #include "jobs/logits_files.h"
+#include "jobs/metrics.h"
 #include "jobs/progress.h"
 #include "jobs/row.h"
 #include "jobs/row_file.h"
@@ -65,11 +66,13 @@ struct ls_job {
 
     uint64_t resumed_end;  /* records before this offset are an earlier run's */
     uint64_t resumed_last; /* its highest line; 0: none */
-    uint64_t next_row;     /* 1..: the line whose row goes into the output next */
-    struct ls_out record;  /* a record read back */
+    uint64_t resumed_tokens;
+    uint64_t next_row;    /* 1..: the line whose row goes into the output next */
+    struct ls_out record; /* a record read back */
 
     struct ls_client client;
     struct ls_progress_state progress;
+    struct ls_metrics metrics;
     uint64_t tokens; /* seen so far, for the display */
     uint64_t committed_us;
     struct ls_job_counts counts;
@@ -102,6 +105,8 @@ ls_status ls_job_deliver(struct ls_job *job, struct ls_run *run, struct ls_out *
 ls_status ls_job_emit(struct ls_job *job, struct ls_err *err);
 /* Makes the journal durable, and first the logits that it speaks of. */
 ls_status ls_job_commit(struct ls_job *job, struct ls_err *err);
+/* Shows how far the job is, where that is wanted. */
+void ls_job_show(struct ls_job *job, uint64_t n_running, bool last);
 /* True when every line of the input has its row in the output. */
 bool ls_job_is_whole(const struct ls_job *job);
 

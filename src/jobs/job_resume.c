@@ -26,6 +26,7 @@ static ls_status take_up(struct ls_job *job, struct ls_err *err)
         status = ls_journal_cut(&job->journal, err);
     job->resumed_end = job->journal.end;
     job->resumed_last = job->index.last;
+    job->resumed_tokens = job->counts.prompt_tokens + job->counts.generated_tokens;
     return status;
 }
 

@@ -10,20 +10,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OWNER_TEXT = 256 };
-
-static void owner_text(char out[OWNER_TEXT])
+static void owner_text(char out[LS_OWNER_TEXT])
 {
     char host[128] = "?";
     const char *job = getenv("SLURM_JOB_ID");
     gethostname(host, sizeof host - 1);
-    snprintf(out, OWNER_TEXT, "host %.100s, pid %ld%s%.32s\n", host, (long)getpid(),
+    snprintf(out, LS_OWNER_TEXT, "host %.100s, pid %ld%s%.32s\n", host, (long)getpid(),
              job ? ", job " : "", job ? job : "");
 }
 
-static void read_owner(int fd, char out[OWNER_TEXT])
+static void read_owner(int fd, char out[LS_OWNER_TEXT])
 {
-    ssize_t n = pread(fd, out, OWNER_TEXT - 1, 0);
+    ssize_t n = pread(fd, out, LS_OWNER_TEXT - 1, 0);
     out[n > 0 ? n : 0] = 0;
     out[strcspn(out, "\n")] = 0;
 }
@@ -61,7 +59,7 @@ static bool still_there(int fd, const char *path)
 static ls_status open_and_lock(int *fd, const char *path, const char *what, struct ls_err *err)
 {
     for (;;) {
-        char owner[OWNER_TEXT];
+        char owner[LS_OWNER_TEXT];
         *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
         if (*fd < 0)
             return ls_fail(err, LS_E_IO, "cannot open %s: %s", path, strerror(errno));
@@ -80,7 +78,7 @@ ls_status ls_lock_take(struct ls_lock *lock, const char *folder, const char *wha
                        struct ls_err *err)
 {
     struct ls_lock l = { .fd = -1 };
-    char owner[OWNER_TEXT];
+    char owner[LS_OWNER_TEXT];
     if (asprintf(&l.path, "%s/lock", folder) < 0)
         return ls_fail(err, LS_E_MEMORY, "out of memory for the path of a lock");
     ls_status status = open_and_lock(&l.fd, l.path, what, err);
@@ -96,6 +94,30 @@ ls_status ls_lock_take(struct ls_lock *lock, const char *folder, const char *wha
     }
     *lock = l;
     return LS_OK;
+}
+
+ls_status ls_lock_look(const char *folder, bool *held, char owner[LS_OWNER_TEXT],
+                       struct ls_err *err)
+{
+    char *path;
+    *held = false;
+    owner[0] = 0;
+    if (asprintf(&path, "%s/lock", folder) < 0)
+        return ls_fail(err, LS_E_MEMORY, "out of memory for the path of a lock");
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ls_status status = LS_OK;
+    if (fd < 0 && errno != ENOENT)
+        status = ls_fail(err, LS_E_IO, "cannot open %s: %s", path, strerror(errno));
+    if (fd >= 0) {
+        struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+        read_owner(fd, owner);
+        *held = fcntl(fd, F_OFD_GETLK, &whole) ? owner_lives(owner) : whole.l_type != F_UNLCK;
+        close(fd);
+    }
+    if (!*held)
+        owner[0] = 0;
+    free(path);
+    return status;
 }
 
 void ls_lock_release(struct ls_lock *lock)

@@ -32,12 +32,23 @@ static int add_bar(char *out, size_t room, uint64_t done, uint64_t total)
     return snprintf(out, room, "[%s] ", bar);
 }
 
-static int add_eta(char *out, size_t room, const struct ls_progress_state *p, uint64_t done,
-                   double seconds)
+/* From the tokens that are left, when rows are like those that are finished. */
+static double seconds_left(const struct ls_progress_counts *c, uint64_t total, double seconds)
 {
-    if (!p->total || !done || done >= p->total)
+    const double own = (double)(c->rows - c->resumed_rows), rows = (double)(total - c->rows);
+    if (!c->done_tokens || !c->tokens)
+        return seconds / own * rows;
+    const double running = (double)(c->tokens - c->done_tokens);
+    const double tokens = (double)c->done_tokens / own * rows - running;
+    return tokens > 0 ? seconds / (double)c->tokens * tokens : 0;
+}
+
+static int add_eta(char *out, size_t room, const struct ls_progress_state *p,
+                   const struct ls_progress_counts *counts, double seconds)
+{
+    if (!p->total || counts->rows == counts->resumed_rows || counts->rows >= p->total)
         return 0;
-    const double left = seconds / (double)done * (double)(p->total - done);
+    const double left = seconds_left(counts, p->total, seconds);
     const uint64_t s = left < 1e9 ? (uint64_t)(left + 0.5) : 1000000000;
     if (s >= 3600)
         return snprintf(out, room, ", ETA %" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600,
@@ -61,7 +72,7 @@ int ls_progress_text(char out[LS_PROGRESS_TEXT], const struct ls_progress_state 
     if (counts->error_rows)
         n +=
             snprintf(out + n, room - (size_t)n, ", %" PRIu64 " error rows", counts->error_rows);
-    n += add_eta(out + n, room - (size_t)n, p, counts->rows, seconds);
+    n += add_eta(out + n, room - (size_t)n, p, counts, seconds);
     return n;
 }
 

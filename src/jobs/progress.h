@@ -15,7 +15,9 @@ struct ls_progress_state {
 
 struct ls_progress_counts {
     uint64_t rows, error_rows, running; /* sequences running */
-    uint64_t tokens;                    /* of prompts and continuations */
+    uint64_t resumed_rows;              /* of rows, an earlier run's: they took no time */
+    uint64_t tokens;                    /* of prompts and continuations, in this run */
+    uint64_t done_tokens;               /* of these, of finished rows */
 };
 
 /* AUTO becomes BAR when fd is a terminal, else PLAIN. */

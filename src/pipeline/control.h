@@ -45,7 +45,7 @@ struct ls_activity {
 };
 
 /* Frame ids on STATS frames. */
-enum { LS_STATS_BEAT, LS_STATS_FINAL };
+enum { LS_STATS_BEAT, LS_STATS_TRACE, LS_STATS_FINAL };
 
 struct ls_message {
     unsigned kind; /* enum ls_kind; 0: nothing has come */

@@ -36,6 +36,7 @@ struct ls_run_wish {
     uint8_t f32_activations;
     uint8_t check_bytes;      /* digest every weight at start */
     uint8_t digests;          /* any digest is wanted */
+    uint8_t trace;            /* every rank records what it does when */
     uint8_t strict_placement; /* what placement.h warns of is refused */
     uint64_t placement_seed;  /* nonzero shuffles KV blocks and slots: for the tests that
                                  show that bits do not depend on it */

@@ -8,7 +8,7 @@
 enum { DIGEST = 32 };
 
 /* The numbers of a wish in the order in which they travel. */
-enum { N_WISH_NUMBERS = 9 };
+enum { N_WISH_NUMBERS = 9, N_WISH_FLAGS = 5 };
 
 static void wish_numbers(struct ls_run_wish *w, int32_t *at[N_WISH_NUMBERS])
 {
@@ -30,8 +30,9 @@ size_t ls_wish_encode(const struct ls_run_wish *wish, unsigned char out[LS_WISH_
         ls_put_i32(&w, *numbers[i]);
     ls_put_u64(&w, copy.kv_bytes);
     ls_put_u64(&w, copy.placement_seed);
-    const unsigned char flags[4] = { copy.f32_activations, copy.check_bytes, copy.digests,
-                                     copy.strict_placement };
+    const unsigned char flags[N_WISH_FLAGS] = { copy.f32_activations, copy.check_bytes,
+                                                copy.digests, copy.strict_placement,
+                                                copy.trace };
     ls_put_bytes(&w, flags, sizeof flags);
     return LS_WISH_BYTES - w.left;
 }
@@ -42,7 +43,7 @@ ls_status ls_wish_decode(struct ls_run_wish *wish, const unsigned char *bytes, s
     struct ls_run_wish got = { .stages = 0 };
     struct ls_reader r = { .at = bytes, .left = n };
     int32_t *numbers[N_WISH_NUMBERS];
-    unsigned char flags[4];
+    unsigned char flags[N_WISH_FLAGS];
     wish_numbers(&got, numbers);
     ls_get_text(&r, got.model, sizeof got.model);
     ls_get_text(&r, got.layers, sizeof got.layers);
@@ -55,8 +56,9 @@ ls_status ls_wish_decode(struct ls_run_wish *wish, const unsigned char *bytes, s
     got.check_bytes = flags[1];
     got.digests = flags[2];
     got.strict_placement = flags[3];
+    got.trace = flags[4];
     bool good = ls_reader_done(&r) && got.cpu_path >= 0 && got.cpu_path < LS_N_CPU_PATHS;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < N_WISH_FLAGS; i++)
         good = good && flags[i] <= 1;
     if (!good)
         return ls_fail(err, LS_E_SHAPE,

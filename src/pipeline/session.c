@@ -115,6 +115,9 @@ void ls_session_destroy(struct ls_session *s)
     ls_channel_close(&s->result_out);
     ls_keyring_destroy(s->keyring);
     ls_arena_finish(&s->arena);
+    for (int i = 0; s->traces && i < (s->rank == 0 ? s->n_ranks : 1); i++)
+        ls_trace_finish(&s->traces[i]);
+    ls_free(s->traces);
     ls_free(s->stats);
     ls_free(s);
 }
@@ -267,6 +270,11 @@ const struct ls_checkpoint *ls_session_checkpoint(const struct ls_session *s)
 const struct ls_stage_stats *ls_session_stats(const struct ls_session *s, int stage)
 {
     return &s->stats[s->rank == 0 ? stage : 0];
+}
+
+const struct ls_trace *ls_session_trace(const struct ls_session *s, int stage)
+{
+    return s->traces ? &s->traces[s->rank == 0 ? stage : 0] : NULL;
 }
 
 void ls_session_run_stats(const struct ls_session *s, struct ls_run_stats *stats)

@@ -17,6 +17,7 @@
 #include <signal.h>
 
 struct ls_session;
+struct ls_trace;
 
 /* Rank 0, when it failed before start-up (usage, files): lets the others end quietly. Pair of
  * ls_session_open on the other ranks, which then return LS_E_DRAINED with an empty text. */
@@ -100,6 +101,8 @@ struct ls_stage_stats {
     struct ls_link_counts links;
 };
 const struct ls_stage_stats *ls_session_stats(const struct ls_session *session, int stage);
+/* What a stage did when (rank 0, after the run); NULL unless the wish says trace. */
+const struct ls_trace *ls_session_trace(const struct ls_session *session, int stage);
 /* Steps, most in flight, blocks in use at most. Rank 0. */
 struct ls_run_stats {
     uint64_t steps, tokens, max_in_flight, peak_blocks, sequences;

@@ -9,6 +9,7 @@
 #include "pipeline/control.h"
 #include "pipeline/placement.h"
 #include "pipeline/session.h"
+#include "pipeline/trace.h"
 
 struct ls_session {
     struct ls_comm *comm;
@@ -31,6 +32,7 @@ struct ls_session {
     struct ls_channel step_in, step_out;     /* from the stage before, to the stage behind */
     struct ls_channel result_in, result_out; /* on rank 0; on the last stage */
     struct ls_stage_stats *stats;            /* rank 0: [n_ranks], else [1] */
+    struct ls_trace *traces; /* the same, own one first; NULL unless the wish says trace */
     struct ls_run_stats run_stats;
     int missing;    /* rank 0: the first rank that had no last word; 0: none */
     bool begun;     /* start-up has begun, and tells the others how it ends */

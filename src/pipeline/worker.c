@@ -2,6 +2,20 @@
 
 #include <inttypes.h>
 
+/* Before the run, which allocates nothing. Rank 0 has room for everybody's. */
+static ls_status take_traces(struct ls_session *s, struct ls_err *err)
+{
+    void *memory;
+    const int n = s->rank == 0 ? s->n_ranks : 1;
+    ls_status st = ls_alloc(&memory, (uint64_t)n * sizeof *s->traces, "traces", err);
+    if (st)
+        return st;
+    s->traces = memory;
+    for (int i = 0; !st && i < n; i++)
+        st = ls_trace_init(&s->traces[i], err);
+    return st;
+}
+
 ls_status ls_worker_create(struct ls_worker **out, struct ls_session *session,
                            struct ls_exchange *exchange, struct ls_err *err)
 {
@@ -18,6 +32,9 @@ ls_status ls_worker_create(struct ls_worker **out, struct ls_session *session,
     if (!st && ls_worker_is_last(w))
         st = ls_alloc(&places, lim->max_tokens * sizeof *w->places, "logit places", err);
     w->places = places;
+    if (!st && session->wish.trace)
+        st = take_traces(session, err);
+    w->trace = session->traces;
     if (st)
         ls_worker_destroy(w);
     else
@@ -46,8 +63,8 @@ static ls_status pump_failure(const struct ls_worker *w, struct ls_err *err)
 
 static ls_status loop(struct ls_worker *w, struct ls_err *err)
 {
-    uint64_t idle_since = ls_now_us();
     unsigned idle = 0;
+    w->idle_since_us = ls_now_us();
     for (;;) {
         ls_worker_pump(w);
         if (w->failed)
@@ -55,14 +72,14 @@ static ls_status loop(struct ls_worker *w, struct ls_err *err)
         if (w->stopped || (w->exchange && ls_exchange_is_finished(w->exchange)))
             return LS_OK;
         bool found;
-        uint64_t now = ls_now_us(), waited = now - idle_since;
+        uint64_t now = ls_now_us(), waited = now - w->idle_since_us;
         ls_status st = ls_worker_run_next(w, &found, err);
         if (st)
             return ls_fail_prefix(err, "rank %d on %s, step %" PRIu64, w->s->rank,
                                   ls_comm_host(w->s->comm), w->next_id);
         if (found) {
             w->stats.wait_us += waited;
-            idle_since = ls_now_us();
+            w->idle_since_us = ls_now_us();
             idle = 0;
         } else {
             ls_comm_idle(&idle);

@@ -97,6 +97,8 @@ static void collect_stats(struct ls_worker *w, bool clean)
         bool final = m.kind == LS_KIND_STATS && m.id == LS_STATS_FINAL;
         if (!st && final)
             ls_stats_decode(&s->stats[r], m.body, m.n, NULL);
+        if (!st && m.kind == LS_KIND_STATS && m.id == LS_STATS_TRACE && s->traces)
+            ls_trace_append(&s->traces[r], m.body, m.n, NULL);
         if (!st && m.kind)
             ls_control_done(s->control, r, NULL);
         if (st || final)
@@ -116,6 +118,18 @@ static void end_lead(struct ls_worker *w, ls_status status, const char *text)
     collect_stats(w, !status || status == LS_E_DRAINED);
     fill_link_counts(w);
     w->s->stats[0] = w->stats;
+}
+
+/* A trace that does not arrive is a shorter trace. */
+static void send_trace(struct ls_worker *w)
+{
+    unsigned char bytes[LS_TRACE_BYTES];
+    ls_status st = LS_OK;
+    for (uint32_t at = 0, n; !st && w->trace && at < w->trace->n; at += n) {
+        const size_t size = ls_trace_encode(w->trace, at, &n, bytes);
+        st =
+            ls_control_send(w->s->control, 0, LS_KIND_STATS, LS_STATS_TRACE, bytes, size, NULL);
+    }
 }
 
 /* A rank that failed itself reports first, then waits for STOP like the others. */
@@ -141,6 +155,7 @@ static void end_follow(struct ls_worker *w, ls_status status, const char *text)
         }
         ls_comm_idle(&idle);
     }
+    send_trace(w);
     unsigned char bytes[LS_STATS_BYTES];
     fill_link_counts(w);
     size_t n = ls_stats_encode(&w->stats, bytes);

@@ -119,6 +119,8 @@ unsigned char *ls_worker_wait_payload(struct ls_worker *w, struct ls_channel *ch
         ls_comm_idle(&idle);
         payload = ls_channel_payload(ch);
     }
-    w->stats.send_us += ls_now_us() - begin;
+    const uint64_t now = ls_now_us();
+    w->stats.send_us += now - begin;
+    ls_trace_add(w->trace, LS_TRACE_SEND, w->next_id, begin, now);
     return payload;
 }

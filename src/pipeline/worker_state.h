@@ -14,10 +14,12 @@ struct ls_worker {
     struct ls_logit_place *places; /* last stage: [max_tokens] */
     uint64_t next_id;              /* of the next step */
     uint64_t next_look_us;
-    ls_status failed; /* found while pumping; sticky */
+    uint64_t idle_since_us; /* the end of the last step */
+    ls_status failed;       /* found while pumping; sticky */
     struct ls_err failure;
     bool stopped; /* STOP has come */
     struct ls_stage_stats stats;
+    struct ls_trace *trace;      /* the session's own; NULL: none is wanted */
     uint64_t allocs_after_first; /* ls_alloc_count after the first step */
 };
 

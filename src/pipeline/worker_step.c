@@ -14,6 +14,22 @@ static uint8_t wire_dtype(enum ls_fmt fmt)
     return dtypes[fmt];
 }
 
+static ls_status send(struct ls_worker *w, struct ls_channel *ch, struct ls_frame *frame,
+                      unsigned char *payload, struct ls_err *err)
+{
+    const uint64_t begin = ls_now_us();
+    ls_status st = ls_channel_send(ch, frame, payload, err);
+    ls_trace_add(w->trace, LS_TRACE_SEND, frame->id, begin, ls_now_us());
+    return st;
+}
+
+static void computed(struct ls_worker *w, uint64_t step, uint64_t begin)
+{
+    const uint64_t now = ls_now_us();
+    w->stats.compute_us += now - begin;
+    ls_trace_add(w->trace, LS_TRACE_COMPUTE, step, begin, now);
+}
+
 static ls_status send_result(struct ls_worker *w, struct ls_step *step,
                              const struct ls_result_group *g, unsigned char *payload,
                              struct ls_err *err)
@@ -34,7 +50,7 @@ static ls_status send_result(struct ls_worker *w, struct ls_step *step,
         frame.tensor_bytes = (uint64_t)g->n_sent * vocab * sizeof(float);
     }
     ls_result_encode(payload, step, w->places, g, s->wish.digests ? s->stage : NULL);
-    return ls_channel_send(&w->s->result_out, &frame, payload, err);
+    return send(w, &w->s->result_out, &frame, payload, err);
 }
 
 /* The last stage: logits, a group at a time, computed where they are sent from. */
@@ -52,7 +68,7 @@ static ls_status send_logits(struct ls_worker *w, struct ls_step *step, struct l
         if (g.end > g.begin)
             ls_stage_logits(s->stage, step, g.begin, g.end,
                             (float *)(void *)(payload + g.table_bytes));
-        w->stats.compute_us += ls_now_us() - begin;
+        computed(w, step->id, begin);
         ls_status st = ls_result_has_frame(&g) ? send_result(w, step, &g, payload, err) : LS_OK;
         if (st)
             return st;
@@ -76,7 +92,7 @@ static ls_status run_stage(struct ls_worker *w, struct ls_step *step, const void
     if (prefill ? LS_FAULT(PREFILL, w->s->rank) : LS_FAULT(DECODE, w->s->rank))
         return ls_fail(err, LS_E_COMPUTE, "a fault of the test");
     ls_status st = ls_stage_run(w->s->stage, step, hidden_in, hidden_out, err);
-    w->stats.compute_us += ls_now_us() - begin;
+    computed(w, step->id, begin);
     ls_control_set_doing(w->s->control, LS_DOING_SEND, step->id);
     if (!st && w->s->rank > 0 && LS_FAULT(GATHER, w->s->rank))
         return ls_fail(err, LS_E_COMPUTE, "a fault of the test");
@@ -110,12 +126,13 @@ static ls_status run_and_send(struct ls_worker *w, struct ls_step *step, const v
         .table_bytes = (uint32_t)table,
         .tensor_bytes = (uint64_t)step->n_tokens * width * ls_fmt_bytes(s->arch.dtype),
     };
-    return ls_channel_send(&s->step_out, &frame, payload, err);
+    return send(w, &s->step_out, &frame, payload, err);
 }
 
 static ls_status run_step(struct ls_worker *w, struct ls_step *step, const void *hidden_in,
                           struct ls_err *err)
 {
+    ls_trace_add(w->trace, LS_TRACE_WAIT, step->id, w->idle_since_us, ls_now_us());
     ls_status st = ls_worker_is_last(w) ? run_stage(w, step, hidden_in, NULL, err)
                                         : run_and_send(w, step, hidden_in, err);
     if (!st && ls_worker_is_last(w))

@@ -1,0 +1,151 @@
+#include "app/trace_file.h"
+
+#include "base/alloc.h"
+#include "pipeline/trace.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* When at least one step was in flight: from its beginning on the first stage to its end on the
+ * last one. Steps follow one another, so the spans are in order. */
+struct span {
+    uint64_t begin_us, end_us;
+};
+
+struct writer {
+    FILE *out;
+    uint64_t zero_us;  /* the first event's begin */
+    struct span *busy; /* [n_busy], apart from one another */
+    size_t n_busy;
+    bool any;
+};
+
+static void add_busy(struct writer *w, uint64_t begin, uint64_t end)
+{
+    struct span *last = w->n_busy ? &w->busy[w->n_busy - 1] : NULL;
+    if (last && begin <= last->end_us)
+        last->end_us = end > last->end_us ? end : last->end_us;
+    else
+        w->busy[w->n_busy++] = (struct span){ .begin_us = begin, .end_us = end };
+}
+
+/* Pairs each step's first event on stage 0 with its last one on the last stage. */
+static void find_busy(struct writer *w, const struct ls_trace *first,
+                      const struct ls_trace *last)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < first->n; i++) {
+        const struct ls_trace_event *a = &first->events[i];
+        if (ls_trace_kind_of(a) != LS_TRACE_COMPUTE)
+            continue;
+        uint64_t end = a->begin_us + a->length_us;
+        while (at < last->n && (ls_trace_kind_of(&last->events[at]) == LS_TRACE_WAIT ||
+                                ls_trace_step_of(&last->events[at]) < ls_trace_step_of(a)))
+            at++;
+        for (uint32_t k = at; k < last->n; k++) {
+            const struct ls_trace_event *b = &last->events[k];
+            if (ls_trace_kind_of(b) == LS_TRACE_WAIT)
+                continue;
+            if (ls_trace_step_of(b) != ls_trace_step_of(a))
+                break;
+            end = b->begin_us + b->length_us > end ? b->begin_us + b->length_us : end;
+        }
+        add_busy(w, a->begin_us, end);
+    }
+}
+
+static void put(struct writer *w, int stage, const char *name, uint64_t begin, uint64_t end,
+                int64_t step)
+{
+    fprintf(w->out,
+            "%s{\"name\":\"%s\",\"ph\":\"X\",\"pid\":0,\"tid\":%d,\"ts\":%" PRIu64
+            ",\"dur\":%" PRIu64,
+            w->any ? ",\n" : "", name, stage, begin - w->zero_us, end - begin);
+    if (step >= 0)
+        fprintf(w->out, ",\"args\":{\"step\":%" PRId64 "}", step);
+    fputs("}", w->out);
+    w->any = true;
+}
+
+/* A wait is cut where steps begin and cease to be in flight. *at moves on over the spans. */
+static void put_wait(struct writer *w, int stage, size_t *at, uint64_t begin, uint64_t end)
+{
+    while (begin < end) {
+        while (*at < w->n_busy && w->busy[*at].end_us <= begin)
+            ++*at;
+        const struct span *s = *at < w->n_busy ? &w->busy[*at] : NULL;
+        const bool busy = s && s->begin_us <= begin;
+        uint64_t until = !s ? end : busy ? s->end_us : s->begin_us;
+        until = until < end ? until : end;
+        put(w, stage, busy ? "wait" : "idle", begin, until, -1);
+        begin = until;
+    }
+}
+
+static void put_stage(struct writer *w, const struct ls_session *session, int stage)
+{
+    const struct ls_trace *const t = ls_session_trace(session, stage);
+    size_t at = 0;
+    fprintf(w->out,
+            "%s{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":%d,\"args\":{"
+            "\"name\":\"stage %d\",\"host\":\"%s\",\"dropped_events\":%" PRIu64 "}}",
+            w->any ? ",\n" : "", stage, stage, ls_session_stats(session, stage)->host,
+            t->dropped);
+    w->any = true;
+    for (uint32_t i = 0; i < t->n; i++) {
+        const struct ls_trace_event *e = &t->events[i];
+        const uint64_t end = e->begin_us + e->length_us;
+        if (ls_trace_kind_of(e) == LS_TRACE_WAIT)
+            put_wait(w, stage, &at, e->begin_us, end);
+        else
+            put(w, stage, ls_trace_kind_of(e) == LS_TRACE_SEND ? "send" : "compute",
+                e->begin_us, end, ls_trace_step_of(e));
+    }
+}
+
+static void write_events(struct writer *w, const struct ls_session *session, int n_stages)
+{
+    w->zero_us = UINT64_MAX;
+    for (int s = 0; s < n_stages; s++) {
+        const struct ls_trace *const t = ls_session_trace(session, s);
+        if (t->n && t->events[0].begin_us < w->zero_us)
+            w->zero_us = t->events[0].begin_us;
+    }
+    find_busy(w, ls_session_trace(session, 0), ls_session_trace(session, n_stages - 1));
+    fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", w->out);
+    for (int s = 0; s < n_stages; s++)
+        put_stage(w, session, s);
+    fputs("\n]}\n", w->out);
+}
+
+ls_status ls_trace_check(const char *path, struct ls_err *err)
+{
+    FILE *const out = path ? fopen(path, "ae") : NULL;
+    if (path && !out)
+        return ls_fail(err, LS_E_IO, "cannot write trace %s: %s", path, strerror(errno));
+    if (out)
+        fclose(out);
+    return LS_OK;
+}
+
+ls_status ls_trace_write(const struct ls_session *session, const char *path, struct ls_err *err)
+{
+    void *memory;
+    struct writer w = { .out = NULL };
+    if (!ls_session_trace(session, 0))
+        return LS_OK;
+    ls_status s = ls_alloc(&memory, LS_TRACE_EVENTS * sizeof *w.busy, "the trace", err);
+    if (s)
+        return s;
+    w.busy = memory;
+    w.out = fopen(path, "we");
+    if (w.out)
+        write_events(&w, session, ls_session_plan(session)->n_stages);
+    const bool failed = !w.out || ferror(w.out);
+    if ((w.out && fclose(w.out)) || failed)
+        s = ls_fail(err, LS_E_IO, "cannot write trace %s: %s", path, strerror(errno));
+    ls_free(memory);
+    return s;
+}
