@@ -88,18 +88,22 @@ static ls_status open_frame(struct ls_channel *ch, unsigned char *bytes, uint64_
     return s;
 }
 
+ls_status ls_channel_refuse(struct ls_channel *ch, ls_status status, struct ls_err *err)
+{
+    ch->counts.refused[status]++;
+    if (err)
+        ls_fail_prefix(err, "link from rank %" PRIu32 " to rank %" PRIu32, ch->frame.source,
+                       ch->frame.destination);
+    return status;
+}
+
 ls_status ls_channel_open_frame(struct ls_channel *ch, unsigned char *bytes, uint64_t n,
                                 const struct ls_frame_expect *expect, struct ls_frame *frame,
                                 unsigned char **payload, struct ls_err *err)
 {
     ls_status s = open_frame(ch, bytes, n, expect, frame, err);
-    if (s) {
-        ch->counts.refused[s]++;
-        if (err)
-            ls_fail_prefix(err, "link from rank %" PRIu32 " to rank %" PRIu32, ch->frame.source,
-                           ch->frame.destination);
-        return s;
-    }
+    if (s)
+        return ls_channel_refuse(ch, s, err);
     ch->counts.frames++;
     ch->counts.bytes += n;
     *payload = bytes + LS_FRAME_HEADER;

@@ -55,6 +55,9 @@ ls_status ls_channel_poll(struct ls_channel *ch, unsigned char **bytes, uint64_t
 ls_status ls_channel_open_frame(struct ls_channel *ch, unsigned char *bytes, uint64_t n,
                                 const struct ls_frame_expect *expect, struct ls_frame *frame,
                                 unsigned char **payload, struct ls_err *err);
+/* What an opened frame holds is not what it should: counts that as refused, and names the link
+ * in front of err's text. Returns status. */
+ls_status ls_channel_refuse(struct ls_channel *ch, ls_status status, struct ls_err *err);
 /* Done with the oldest message: its buffer is posted again. */
 ls_status ls_channel_return(struct ls_channel *ch, struct ls_err *err);
 /* Throws away whatever has arrived: a run that is over lets its peers' sends complete. */

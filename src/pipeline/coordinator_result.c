@@ -114,9 +114,8 @@ ls_status ls_coordinator_take_frame(struct ls_coordinator *c, unsigned char *byt
 {
     struct ls_channel *in = c->cfg.results;
     if (ls_coordinator_in_flight(c) == 0) {
-        in->counts.refused[LS_E_NOT_ALLOWED]++;
-        return ls_fail(&c->err, LS_E_NOT_ALLOWED, "a result from rank %u while no step runs",
-                       in->frame.source);
+        ls_fail(&c->err, LS_E_NOT_ALLOWED, "a result while no step runs");
+        return ls_channel_refuse(in, LS_E_NOT_ALLOWED, &c->err);
     }
     struct record *r = ls_coordinator_record(c, c->oldest_step);
     if (!c->places_known)
@@ -133,7 +132,7 @@ ls_status ls_coordinator_take_frame(struct ls_coordinator *c, unsigned char *byt
     s = ls_result_decode(payload, &r->step, c->places, &g, c->cfg.arch->n_layers, c->nan_layers,
                          c->result, &c->err);
     if (s)
-        in->counts.refused[s]++;
+        ls_channel_refuse(in, s, &c->err);
     else
         s = give_group(c, r, &g, (const float *)(const void *)(payload + g.table_bytes));
     r->next = g.end;

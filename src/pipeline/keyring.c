@@ -211,7 +211,11 @@ static ls_status take_offer(struct ls_keyring *k, struct peer *p, const unsigned
         s = ls_fail(err, LS_E_SEQUENCE, "says that it is ready before it is asked");
     if (!s)
         s = check_offer(k, p, &card, err);
-    return s ? ls_fail_prefix(err, "rank %d on %s", p->rank, card.host) : LS_OK;
+    if (s && card.host[0])
+        ls_fail_prefix(err, "rank %d on %s", p->rank, card.host);
+    else if (s)
+        ls_fail_prefix(err, "rank 0 with rank %d", p->rank);
+    return s;
 }
 
 static ls_status take_ready(struct ls_keyring *k, struct peer *p, const unsigned char *bytes,

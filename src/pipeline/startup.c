@@ -195,6 +195,8 @@ static ls_status take_vote(struct ls_session *s, int rank, const struct ls_messa
         st = ls_fail(err, LS_E_SHAPE, "vote %" PRIu64 ", expected %d", m->id, (int)phase);
     if (!st)
         st = ls_view_decode(&vote, m->body, m->n, err);
+    if (st)
+        ls_channel_refuse(&s->control->in[rank], st, err);
     if (!st && phase == LS_PHASE_WISH)
         *view = vote;
     if (!st && vote.status)
@@ -352,8 +354,8 @@ ls_status ls_startup_lead(struct ls_session *s, struct ls_err *err)
 /* --- the others --------------------------------------------------------------------------- */
 
 /* The next order of rank 0; its STOP becomes this rank's failure. */
-static ls_status await(struct ls_session *s, enum ls_plan_phase phase, uint64_t seconds,
-                       struct ls_message *m, struct ls_err *err)
+static ls_status await_order(struct ls_session *s, enum ls_plan_phase phase, uint64_t seconds,
+                             struct ls_message *m, struct ls_err *err)
 {
     static const char *const whats[] = { "configuration", "plan", "order to load",
                                          "order to begin" };
@@ -363,9 +365,11 @@ static ls_status await(struct ls_session *s, enum ls_plan_phase phase, uint64_t 
         st = ls_control_read_failure(m, err);
         return st ? st : ls_fail(err, LS_E_INTERNAL, "rank 0 stopped during start-up");
     }
-    if (!st && m->id != (uint64_t)phase)
+    if (!st && m->id != (uint64_t)phase) {
         st = ls_fail(err, LS_E_SHAPE, "order %" PRIu64 " of rank 0, expected %d", m->id,
                      (int)phase);
+        ls_channel_refuse(&s->control->in[0], st, err);
+    }
     return st;
 }
 
@@ -389,6 +393,20 @@ static ls_status vote(struct ls_session *s, enum ls_plan_phase phase, struct ls_
     return st ? ls_fail(err, st, "%s", later.text) : LS_OK;
 }
 
+/* The same. An order that cannot be taken for one of rank 0's is told to rank 0: the other
+ * direction of the link may still be good. */
+static ls_status await(struct ls_session *s, enum ls_plan_phase phase, uint64_t seconds,
+                       struct ls_message *m, struct ls_err *err)
+{
+    ls_status st = await_order(s, phase, seconds, m, err);
+    bool refused = st >= LS_E_AUTH && st <= LS_E_SHAPE && m->kind != LS_KIND_STOP;
+    if (refused && phase == LS_PHASE_GO)
+        ls_control_send_failure(s->control, 0, LS_KIND_ERROR, st, err->text, NULL);
+    else if (refused)
+        vote(s, phase, &s->view, st, err);
+    return st;
+}
+
 static ls_status follow_wish(struct ls_session *s, struct ls_rank_view *view,
                              struct ls_err *err)
 {
@@ -397,6 +415,8 @@ static ls_status follow_wish(struct ls_session *s, struct ls_rank_view *view,
     if (st)
         return st;
     ls_status verdict = ls_wish_decode(&s->wish, m.body, m.n, err);
+    if (verdict)
+        ls_channel_refuse(&s->control->in[0], verdict, err);
     if (!verdict && s->wish.silence_s > 0)
         ls_control_set_silence(s->control, s->wish.silence_s);
     st = ls_control_done(s->control, 0, verdict ? NULL : err);
@@ -413,6 +433,8 @@ static ls_status follow_plan(struct ls_session *s, struct ls_rank_view *view,
     if (st)
         return st;
     ls_status verdict = ls_plan_decode(&s->plan, m.body, m.n, err);
+    if (verdict)
+        ls_channel_refuse(&s->control->in[0], verdict, err);
     st = ls_control_done(s->control, 0, verdict ? NULL : err);
     if (!st && !verdict)
         verdict = check_plan(s, err);

@@ -6,16 +6,24 @@
 
 enum { LOOK_US = 1000 /* control links are looked at this often */ };
 
+static ls_status out_of_place(struct ls_channel *in, const struct ls_message *m,
+                              struct ls_err *err)
+{
+    ls_fail(err, LS_E_NOT_ALLOWED, "%s %" PRIu64 " in the middle of a run",
+            ls_kind_name(m->kind), m->id);
+    return ls_channel_refuse(in, LS_E_NOT_ALLOWED, err);
+}
+
 /* Rank 0: everything another rank may say during a run. */
-static ls_status take_word(int peer, const struct ls_message *m, struct ls_err *err)
+static ls_status take_word(struct ls_channel *in, int peer, const struct ls_message *m,
+                           struct ls_err *err)
 {
     if (m->kind == LS_KIND_ERROR) {
         ls_status st = ls_control_read_failure(m, err);
         return st ? st
                   : ls_fail(err, LS_E_SHAPE, "rank %d sent an error without a status", peer);
     }
-    return ls_fail(err, LS_E_NOT_ALLOWED, "rank %d: %s %" PRIu64 " in the middle of a run",
-                   peer, ls_kind_name(m->kind), m->id);
+    return out_of_place(in, m, err);
 }
 
 /* Others: STOP. */
@@ -25,8 +33,7 @@ static ls_status take_order(struct ls_worker *w, const struct ls_message *m, str
         w->stopped = true;
         return ls_control_read_failure(m, err);
     }
-    return ls_fail(err, LS_E_NOT_ALLOWED, "rank 0: %s %" PRIu64 " in the middle of a run",
-                   ls_kind_name(m->kind), m->id);
+    return out_of_place(&w->s->control->in[0], m, err);
 }
 
 static ls_status look_at_peer(struct ls_worker *w, int peer, struct ls_err *err)
@@ -39,7 +46,8 @@ static ls_status look_at_peer(struct ls_worker *w, int peer, struct ls_err *err)
         ls_status st = ls_control_poll(ctl, peer, kinds, &m, err);
         if (st || !m.kind)
             return st;
-        st = w->s->rank == 0 ? take_word(peer, &m, err) : take_order(w, &m, err);
+        st =
+            w->s->rank == 0 ? take_word(&ctl->in[peer], peer, &m, err) : take_order(w, &m, err);
         ls_status returned = ls_control_done(ctl, peer, st ? NULL : err);
         if (st || returned || w->stopped)
             return st ? st : returned;

@@ -177,10 +177,8 @@ static ls_status read_step(struct ls_worker *w, unsigned char *bytes, uint64_t n
                      "step %" PRIu64 ": %u tokens and %u rows in the table, %u rows of hidden "
                      "state and %u rows in the header",
                      frame.id, w->step.n_tokens, w->step.n_rows, frame.dims[0], frame.rows);
-    if (st) {
-        s->step_in.counts.refused[st]++;
-        return st;
-    }
+    if (st)
+        return ls_channel_refuse(&s->step_in, st, err);
     w->step.id = frame.id;
     w->step.nonce = frame.nonce;
     struct ls_wire_tensor tensor;
