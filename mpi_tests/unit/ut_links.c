@@ -241,29 +241,6 @@ static void held_messages_stay_until_they_are_returned(void **state)
     ls_comm_destroy(comm);
 }
 
-static void the_launcher_says_how_many_ranks(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *name, *value;
-        int want;
-    } cases[] = {
-        { "OMPI_COMM_WORLD_SIZE", "4", 4 },  { "PMI_SIZE", "3", 3 },
-        { "SLURM_STEP_NUM_TASKS", "2", 2 },  { "SLURM_STEP_NUM_TASKS", "", 0 },
-        { "SLURM_STEP_NUM_TASKS", "2x", 0 }, { "PMI_SIZE", "-1", 0 },
-        { "PMI_SIZE", "99999999999", 0 },    { "SLURM_NTASKS", "8", 0 },
-    };
-    unsetenv("OMPI_COMM_WORLD_SIZE");
-    unsetenv("PMI_SIZE");
-    unsetenv("SLURM_STEP_NUM_TASKS");
-    assert_int_equal(ls_comm_launcher_ranks(), 0);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        setenv(cases[i].name, cases[i].value, 1);
-        assert_int_equal(ls_comm_launcher_ranks(), cases[i].want);
-        unsetenv(cases[i].name);
-    }
-}
-
 static void idling_counts_and_ends(void **state)
 {
     (void)state;
@@ -295,7 +272,6 @@ int main(void)
         cmocka_unit_test(held_messages_stay_until_they_are_returned),
         cmocka_unit_test(a_message_longer_than_the_buffer_is_too_large),
         cmocka_unit_test(open_refuses_what_cannot_be),
-        cmocka_unit_test(the_launcher_says_how_many_ranks),
         cmocka_unit_test(idling_counts_and_ends),
         cmocka_unit_test(mpi_was_never_started),
     };
