@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The official openai package's types take every row: completions and chats, with and without log-probabilities, scores and
-error rows. Strictly validated, not only constructed. Without the package: skipped (77).
+"""The official openai package's types take every row: completions and chats, with and without log-probabilities,
+scores and error rows. Strictly validated, not only constructed. Without the package: skipped (77).
 """
+
 import json
 import sys
 
@@ -12,18 +13,41 @@ ENVELOPE = {"id", "custom_id", "response", "error"}
 
 def requests():
     def completion(identity, **fields):
-        return {"custom_id": identity, "method": "POST", "url": "/v1/completions",
-                "body": {"model": "demo", "prompt": "12+9=", "max_tokens": 6, **fields}}
+        return {
+            "custom_id": identity,
+            "method": "POST",
+            "url": "/v1/completions",
+            "body": {"model": "demo", "prompt": "12+9=", "max_tokens": 6, **fields},
+        }
 
     def chat(identity, **fields):
-        return {"custom_id": identity, "method": "POST", "url": "/v1/chat/completions",
-                "body": {"model": "demo", "messages": [{"role": "user", "content": "12+9= \u00fc"}], "max_tokens": 6, **fields}}
+        return {
+            "custom_id": identity,
+            "method": "POST",
+            "url": "/v1/chat/completions",
+            "body": {
+                "model": "demo",
+                "messages": [{"role": "user", "content": "12+9= \u00fc"}],
+                "max_tokens": 6,
+                **fields,
+            },
+        }
+
     return [
-        completion("a"), completion("b", logprobs=3), completion("c", n=2, stop=["1"], seed=4, logprobs=0),
-        completion("d", prompt=["x", "y"]), completion("e", max_tokens=0), completion("f", prompt=[1, 2, 3], ignore_eos=True),
-        chat("g"), chat("h", logprobs=True), chat("i", logprobs=True, top_logprobs=5, n=3, temperature=1.5),
+        completion("a"),
+        completion("b", logprobs=3),
+        completion("c", n=2, stop=["1"], seed=4, logprobs=0),
+        completion("d", prompt=["x", "y"]),
+        completion("e", max_tokens=0),
+        completion("f", prompt=[1, 2, 3], ignore_eos=True),
+        chat("g"),
+        chat("h", logprobs=True),
+        chat("i", logprobs=True, top_logprobs=5, n=3, temperature=1.5),
         chat("j", ignore_eos=True, logprobs=True, top_logprobs=20, temperature=2, max_tokens=60),
-        chat("k", tools=[{}]), completion("l", prompt=""), {"custom_id": "m"}, completion("n", prompt=[99999]),
+        chat("k", tools=[{}]),
+        completion("l", prompt=""),
+        {"custom_id": "m"},
+        completion("n", prompt=[99999]),
         {"id": "o", "request_type": "loglikelihood", "context": "12+9=", "continuation": "21", "logprobs": 2},
         {"id": "p", "request_type": "loglikelihood", "context": "12+9=", "continuation": "21"},
         {"id": "q", "request_type": "loglikelihood_rolling", "text": "The river was cold.", "logprobs": 0},
@@ -57,8 +81,21 @@ def main():
         sys.exit(harness.SKIP)
     folder = harness.work_folder()
     harness.write_requests(folder / "in.jsonl", requests())
-    harness.must(harness.run(2, "run", "--model", "demo", "--input", folder / "in.jsonl", "--output", folder / "out.jsonl",
-                             "--progress", "none"), 10)
+    harness.must(
+        harness.run(
+            2,
+            "run",
+            "--model",
+            "demo",
+            "--input",
+            folder / "in.jsonl",
+            "--output",
+            folder / "out.jsonl",
+            "--progress",
+            "none",
+        ),
+        10,
+    )
     seen = {}
     for row in harness.rows(folder / "out.jsonl"):
         try:

@@ -129,7 +129,8 @@ class LockstepLM(LM):
 
     def loglikelihood_rolling(self, requests, disable_tqdm=False):
         places = [i for i, r in enumerate(requests) if r.args[0]]  # an empty text has probability one
-        bodies = self.answers("loglikelihood_rolling", [{"text": requests[i].args[0]} for i in places]) if places else []
+        lines = [{"text": requests[i].args[0]} for i in places]
+        bodies = self.answers("loglikelihood_rolling", lines) if lines else []
         return self.finish("loglikelihood_rolling", requests, places, bodies,
                            lambda body: number(body["loglikelihood"]))
 
