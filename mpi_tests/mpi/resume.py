@@ -251,6 +251,45 @@ def check_disk_full():
             tiny.drop()
 
 
+def check_full_before_start():
+    """However little space there is: code 4 and one line that names a file; what was made in vain is not left."""
+    folder, source, _ = job_folder(40)
+    tiny = Tiny(folder / "tiny disk", 24)
+    if not tiny.is_there:
+        print("no small file system may be mounted: nothing is tried")
+        return
+    try:
+        for pages in range(6):
+            for what in ("output", "standard input", "logits", "npy"):
+                fill, out, extra = tiny.where / "fill", tiny.where / "out.jsonl", []
+                fill.write_bytes(b"x" * 4096 * (6 - pages))
+                if what in ("logits", "npy"):
+                    out = folder / "out.jsonl"
+                    extra = ["--logits", tiny.where / "lg", "--logits-format",
+                             "npy" if what == "npy" else "safetensors"]
+                words = jobs.command("-" if what == "standard input" else source, out, *extra)
+                result = subprocess.run([harness.binary(), *map(str, words)], capture_output=True, text=True,
+                                        input=source.read_text(), timeout=60, check=False)
+                name = "%s with %d pages free" % (what, pages)
+                lines = our_lines(result.stderr)
+                say(result.returncode == 4 and len(lines) == 1 and lines[0].endswith(": No space left on device") and
+                    str(tiny.where) in lines[0] and (not extra or "/lg" in lines[0]),
+                    "%s: %d, %s" % (name, result.returncode, lines))
+                beside = pathlib.Path(str(out) + ".lockstep")
+                say(not beside.exists() or any(beside.iterdir()), "%s: an empty folder is left" % name)
+                say(not (beside / "lock").exists(), "%s: a lock is left" % name)
+                say(not (tiny.where / "lg").exists() or any((tiny.where / "lg").iterdir()),
+                    "%s: an empty folder for logits is left" % name)
+                say(not (tiny.where / "lg" / "lock").exists(), "%s: a lock is left" % name)
+                for path in [*tiny.where.iterdir(), beside, out]:
+                    if path.is_dir():
+                        shutil.rmtree(path)
+                    elif path.exists():
+                        path.unlink()
+    finally:
+        tiny.drop()
+
+
 def check_file_limit(source=None, out=None, whole=None):
     if not source:
         folder, source, out = job_folder(150)

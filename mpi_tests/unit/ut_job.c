@@ -304,7 +304,7 @@ static void disk_full(void **state)
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &limit);
         ls_status status = script_job(&j, folder, input, (size_t)at);
-        _exit(status == LS_E_IO && strstr(j.err.text, "out.jsonl.lockstep/journal:") ? 0 : 1);
+        _exit(status == LS_E_FULL && strstr(j.err.text, "out.jsonl.lockstep/journal:") ? 0 : 1);
     }
     int how;
     size_t n;
@@ -325,7 +325,7 @@ static void dev_full(void **state)
     j.config.output = "/dev/full";
     ls_status status = script_job(&j, folder, "{\"tokens\":[1]}\n", 15);
     rmdir("/dev/full.lockstep");
-    assert_int_equal(status, LS_E_IO);
+    assert_true(status == LS_E_FULL || status == LS_E_IO);
     /* without the right to make a folder in /dev the refusal names that instead */
     assert_non_null(strstr(j.err.text, "/dev/full"));
 }

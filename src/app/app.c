@@ -23,6 +23,8 @@ void ls_app_warn(const struct ls_app *app, const char *fmt, ...)
 
 enum ls_exit ls_app_code_before_start(ls_status status)
 {
+    if (status == LS_E_FULL)
+        return LS_EXIT_FAILED;
     return status == LS_E_USAGE || status == LS_E_IO ? LS_EXIT_USAGE : LS_EXIT_REFUSED;
 }
 

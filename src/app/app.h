@@ -28,6 +28,7 @@ struct ls_app {
     bool end_now; /* a rank is lost: the process ends without waiting for anybody */
     int argc;     /* the command line, for the record of who made what */
     char **argv;
+    bool abandoned; /* a thread that still reads the options is left to the process's end */
 };
 
 /* Prints err's line on rank 0 and returns `code`. */
@@ -37,7 +38,7 @@ void ls_app_warn(const struct ls_app *app, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* The code for a failure before start-up: usage and files that cannot be opened are
- * LS_EXIT_USAGE, everything else is LS_EXIT_REFUSED. */
+ * LS_EXIT_USAGE, a full disk is LS_EXIT_FAILED, everything else is LS_EXIT_REFUSED. */
 enum ls_exit ls_app_code_before_start(ls_status status);
 
 /* Reads --config, if there is one; it wins over defaults only. */

@@ -118,14 +118,14 @@ static ls_status prepare_apart(void *arg, struct ls_err *err)
     return LS_OK;
 }
 
-/* A rank that was lost is a failure of the run, however early. */
+/* A rank that was lost and a disk that is full are failures of the run, however early. */
 static int fail_to_start(const struct lead *r, ls_status s, const struct ls_err *err)
 {
     return ls_app_fail(r->app,
-                       s == LS_E_USAGE     ? LS_EXIT_USAGE
-                       : s == LS_E_LINK    ? LS_EXIT_FAILED
-                       : s == LS_E_DRAINED ? LS_EXIT_DRAINED
-                                           : LS_EXIT_REFUSED,
+                       s == LS_E_USAGE                    ? LS_EXIT_USAGE
+                       : s == LS_E_LINK || s == LS_E_FULL ? LS_EXIT_FAILED
+                       : s == LS_E_DRAINED                ? LS_EXIT_DRAINED
+                                                          : LS_EXIT_REFUSED,
                        err);
 }
 

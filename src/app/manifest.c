@@ -223,7 +223,8 @@ static ls_status write_all(const char *path, const char *text, struct ls_err *er
     }
     const bool good = fd >= 0 && n == 0 && !fsync(fd);
     const ls_status s =
-        good ? LS_OK : ls_fail(err, LS_E_IO, "cannot write %s: %s", path, strerror(errno));
+        good ? LS_OK
+             : ls_fail(err, ls_io_status(errno), "cannot write %s: %s", path, strerror(errno));
     if (fd >= 0)
         close(fd);
     return s;
@@ -246,7 +247,7 @@ static ls_status replace(const char *folder, const char *text, struct ls_err *er
     snprintf(part, sizeof part, "%s/manifest.json.part", folder);
     ls_status s = write_all(part, text, err);
     if (!s && rename(part, path))
-        s = ls_fail(err, LS_E_IO, "cannot rename %s: %s", part, strerror(errno));
+        s = ls_fail(err, ls_io_status(errno), "cannot rename %s: %s", part, strerror(errno));
     if (s)
         unlink(part);
     else

@@ -124,7 +124,8 @@ ls_status ls_trace_check(const char *path, struct ls_err *err)
 {
     FILE *const out = path ? fopen(path, "ae") : NULL;
     if (path && !out)
-        return ls_fail(err, LS_E_IO, "cannot write trace %s: %s", path, strerror(errno));
+        return ls_fail(err, ls_io_status(errno), "cannot write trace %s: %s", path,
+                       strerror(errno));
     if (out)
         fclose(out);
     return LS_OK;
@@ -145,7 +146,8 @@ ls_status ls_trace_write(const struct ls_session *session, const char *path, str
         write_events(&w, session, ls_session_plan(session)->n_stages);
     const bool failed = !w.out || ferror(w.out);
     if ((w.out && fclose(w.out)) || failed)
-        s = ls_fail(err, LS_E_IO, "cannot write trace %s: %s", path, strerror(errno));
+        s = ls_fail(err, ls_io_status(errno), "cannot write trace %s: %s", path,
+                    strerror(errno));
     ls_free(memory);
     return s;
 }

@@ -1,5 +1,6 @@
 #include "base/status.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +41,11 @@ ls_status ls_fail_prefix(struct ls_err *err, const char *fmt, ...)
     return err->status;
 }
 
+ls_status ls_io_status(int error)
+{
+    return error == ENOSPC || error == EDQUOT || error == EFBIG ? LS_E_FULL : LS_E_IO;
+}
+
 const char *ls_status_name(ls_status status)
 {
     static const char *const names[LS_N_STATUS] = {
@@ -58,6 +64,7 @@ const char *ls_status_name(ls_status status)
         [LS_E_REFUSED] = "refused",
         [LS_E_FORMAT] = "format",
         [LS_E_IO] = "io",
+        [LS_E_FULL] = "full",
         [LS_E_MEMORY] = "memory",
         [LS_E_COMPUTE] = "compute",
         [LS_E_DRAINED] = "drained",

@@ -26,7 +26,8 @@ typedef enum ls_status {
     LS_E_USAGE,    /* command line or configuration */
     LS_E_REFUSED,  /* refused before start: plan, vote, placement */
     LS_E_FORMAT,   /* a file's bytes break its format */
-    LS_E_IO,       /* open, read, write, disk full */
+    LS_E_IO,       /* open, read, write */
+    LS_E_FULL,     /* no space is left, or a file may not grow; headers say LS_E_IO for both */
     LS_E_MEMORY,   /* allocation failed, or the plan does not fit */
     LS_E_COMPUTE,  /* self-test or internal compute check failed */
     LS_E_DRAINED,  /* stopped on request, resumable */
@@ -48,6 +49,9 @@ ls_status ls_fail(struct ls_err *err, ls_status status, const char *fmt, ...)
 /* Puts "prefix: " in front of the recorded line; returns err->status. */
 ls_status ls_fail_prefix(struct ls_err *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* LS_E_FULL for an errno that says so, LS_E_IO for any other. */
+ls_status ls_io_status(int error);
 
 /* Short lower-case name of a status, for logs and manifests. Never NULL. */
 const char *ls_status_name(ls_status status);

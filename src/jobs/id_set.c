@@ -67,7 +67,7 @@ static ls_status put(struct ls_id_set *set, struct slot s, bool *fresh, struct l
     bool there;
     ls_status status = find(set, s, &at, &there, err);
     if (!status && !there)
-        status = ls_write_at(set->fd, &s, sizeof s, at * sizeof s, set->folder, err);
+        status = ls_scratch_write(set->fd, &s, sizeof s, at * sizeof s, set->folder, err);
     if (status)
         return status;
     set->n_used += !there;

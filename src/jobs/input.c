@@ -36,8 +36,8 @@ static ls_status write_all(int fd, const char *data, size_t n, const char *path,
         if (put < 0 && errno == EINTR)
             continue;
         if (put <= 0)
-            return ls_fail(err, LS_E_IO, "cannot copy standard input to %s: %s", path,
-                           put ? strerror(errno) : "nothing was written");
+            return ls_fail(err, ls_io_status(errno), "cannot copy standard input to %s: %s",
+                           path, put ? strerror(errno) : "nothing was written");
         data += put;
         n -= (size_t)put;
     }
@@ -71,14 +71,15 @@ static ls_status spool(const char *part, const char *path, bool fresh, struct ls
     bool any;
     int to = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (to < 0)
-        return ls_fail(err, LS_E_IO, "cannot make %s: %s", part, strerror(errno));
+        return ls_fail(err, ls_io_status(errno), "cannot make %s: %s", part, strerror(errno));
     ls_status status = copy(to, part, &any, err);
     if (!status && fsync(to))
-        status = ls_fail(err, LS_E_IO, "cannot make %s durable: %s", part, strerror(errno));
+        status = ls_fail(err, ls_io_status(errno), "cannot make %s durable: %s", part,
+                         strerror(errno));
     close(to);
     const bool keep_old = !status && !any && !fresh && !access(path, F_OK);
     if (!status && !keep_old && rename(part, path))
-        status = ls_fail(err, LS_E_IO, "cannot make %s: %s", path, strerror(errno));
+        status = ls_fail(err, ls_io_status(errno), "cannot make %s: %s", path, strerror(errno));
     if (status || keep_old)
         unlink(part);
     return status;

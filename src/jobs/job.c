@@ -63,8 +63,8 @@ static ls_status open_folder(struct ls_job *job, struct ls_err *err)
     struct stat s;
     job->folder_made = mkdir(job->folder, 0777) == 0;
     if (!job->folder_made && errno != EEXIST)
-        return ls_fail(err, LS_E_IO, "cannot make folder %s beside the output: %s", job->folder,
-                       strerror(errno));
+        return ls_fail(err, ls_io_status(errno), "cannot make folder %s beside the output: %s",
+                       job->folder, strerror(errno));
     if (stat(job->folder, &s) || !S_ISDIR(s.st_mode))
         return ls_fail(err, LS_E_IO, "%s beside the output is not a folder", job->folder);
     return ls_lock_take(&job->lock, job->folder, "the output", err);

@@ -176,7 +176,8 @@ ls_status ls_journal_scan(struct ls_journal *j, ls_journal_visit *visit, void *a
 ls_status ls_journal_cut(struct ls_journal *j, struct ls_err *err)
 {
     if (ftruncate(j->fd, (off_t)j->end))
-        return ls_fail(err, LS_E_IO, "cannot cut journal %s: %s", j->path, strerror(errno));
+        return ls_fail(err, ls_io_status(errno), "cannot cut journal %s: %s", j->path,
+                       strerror(errno));
     return LS_OK;
 }
 
@@ -327,7 +328,7 @@ ls_status ls_journal_commit(struct ls_journal *j, struct ls_err *err)
     j->tail.n = 0;
     if (fdatasync(j->fd)) {
         j->failed = true;
-        return ls_fail(err, LS_E_IO, "cannot make journal %s durable: %s", j->path,
+        return ls_fail(err, ls_io_status(errno), "cannot make journal %s durable: %s", j->path,
                        strerror(errno));
     }
     j->durable = j->end;
@@ -345,9 +346,10 @@ static ls_status open_named(struct ls_journal *j, const char *folder, const char
         return ls_fail(err, LS_E_MEMORY, "out of memory for the path of the journal");
     made.fd = open(made.path, flags | O_CLOEXEC, 0666);
     if (made.fd < 0) {
-        ls_fail(err, LS_E_IO, "cannot open journal %s: %s", made.path, strerror(errno));
+        const ls_status status = ls_fail(err, ls_io_status(errno), "cannot open journal %s: %s",
+                                         made.path, strerror(errno));
         free(made.path);
-        return LS_E_IO;
+        return status;
     }
     *j = made;
     return LS_OK;
@@ -368,9 +370,10 @@ static ls_status name(struct ls_journal *j, const char *folder, struct ls_err *e
     if (!path)
         return ls_fail(err, LS_E_MEMORY, "out of memory for the path of the journal");
     if (rename(j->path, path)) {
-        ls_fail(err, LS_E_IO, "cannot make journal %s: %s", path, strerror(errno));
+        const ls_status status = ls_fail(err, ls_io_status(errno), "cannot make journal %s: %s",
+                                         path, strerror(errno));
         free(path);
-        return LS_E_IO;
+        return status;
     }
     free(j->path);
     j->path = path;

@@ -26,8 +26,8 @@ ls_status ls_line_index_put(struct ls_line_index *index, uint64_t line, uint64_t
                             struct ls_err *err)
 {
     const uint64_t entry = off + 1;
-    ls_status status =
-        ls_write_at(index->fd, &entry, sizeof entry, line * sizeof entry, index->folder, err);
+    ls_status status = ls_scratch_write(index->fd, &entry, sizeof entry, line * sizeof entry,
+                                        index->folder, err);
     if (!status && line > index->last)
         index->last = line;
     return status;

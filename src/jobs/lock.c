@@ -62,7 +62,8 @@ static ls_status open_and_lock(int *fd, const char *path, const char *what, stru
         char owner[LS_OWNER_TEXT];
         *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
         if (*fd < 0)
-            return ls_fail(err, LS_E_IO, "cannot open %s: %s", path, strerror(errno));
+            return ls_fail(err, ls_io_status(errno), "cannot open %s: %s", path,
+                           strerror(errno));
         enum hold hold = try_lock(*fd);
         read_owner(*fd, owner);
         if (hold == TAKEN_BY_OTHER || (hold == NO_LOCKS_HERE && owner_lives(owner)))
@@ -82,11 +83,15 @@ ls_status ls_lock_take(struct ls_lock *lock, const char *folder, const char *wha
     if (asprintf(&l.path, "%s/lock", folder) < 0)
         return ls_fail(err, LS_E_MEMORY, "out of memory for the path of a lock");
     ls_status status = open_and_lock(&l.fd, l.path, what, err);
+    const bool ours = !status;
     owner_text(owner);
     const ssize_t length = (ssize_t)strlen(owner);
     if (!status && (ftruncate(l.fd, 0) || pwrite(l.fd, owner, (size_t)length, 0) != length))
-        status = ls_fail(err, LS_E_IO, "cannot write %s: %s", l.path, strerror(errno));
+        status =
+            ls_fail(err, ls_io_status(errno), "cannot write %s: %s", l.path, strerror(errno));
     if (status) {
+        if (l.fd >= 0 && ours)
+            unlink(l.path);
         if (l.fd >= 0)
             close(l.fd);
         free(l.path);
@@ -107,7 +112,7 @@ ls_status ls_lock_look(const char *folder, bool *held, char owner[LS_OWNER_TEXT]
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     ls_status status = LS_OK;
     if (fd < 0 && errno != ENOENT)
-        status = ls_fail(err, LS_E_IO, "cannot open %s: %s", path, strerror(errno));
+        status = ls_fail(err, ls_io_status(errno), "cannot open %s: %s", path, strerror(errno));
     if (fd >= 0) {
         struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
         read_owner(fd, owner);

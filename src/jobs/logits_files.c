@@ -25,7 +25,7 @@ ls_status ls_logits_open(struct ls_logits_files *files, const char *folder,
     f.shard.fd = f.spool.fd = f.lock.fd = -1;
     f.made = mkdir(folder, 0777) == 0;
     if (!f.made && errno != EEXIST)
-        return ls_fail(err, LS_E_IO, "cannot make logits folder %s: %s", folder,
+        return ls_fail(err, ls_io_status(errno), "cannot make logits folder %s: %s", folder,
                        strerror(errno));
     ls_status status = ls_logits_folder_check(folder, err);
     if (!status)
@@ -54,7 +54,7 @@ static ls_status open_index(struct ls_logits_files *f, struct ls_err *err)
     f->index_fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     ls_status status = LS_OK;
     if (f->index_fd < 0)
-        status = ls_fail(err, LS_E_IO, "cannot make %s: %s", path, strerror(errno));
+        status = ls_fail(err, ls_io_status(errno), "cannot make %s: %s", path, strerror(errno));
     free(path);
     return status;
 }
@@ -165,7 +165,7 @@ static ls_status write_array(struct ls_logits_files *f, const struct place *p, c
     uint64_t off = ls_npy_header(header, p->rows.rows, f->vocab);
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
-        return ls_fail(err, LS_E_IO, "cannot make %s: %s", path, strerror(errno));
+        return ls_fail(err, ls_io_status(errno), "cannot make %s: %s", path, strerror(errno));
     ls_status status = ls_write_at(fd, header, off, 0, path, err);
     for (size_t i = 0; !status && i < p->rows.rows; i++, off += bytes) {
         status = ls_spool_get(&f->spool, p->data, i, f->row, err);
@@ -173,7 +173,8 @@ static ls_status write_array(struct ls_logits_files *f, const struct place *p, c
             status = ls_write_at(fd, f->row, bytes, off, path, err);
     }
     if (close(fd) && !status)
-        status = ls_fail(err, LS_E_IO, "cannot close %s: %s", path, strerror(errno));
+        status =
+            ls_fail(err, ls_io_status(errno), "cannot close %s: %s", path, strerror(errno));
     return status;
 }
 
@@ -220,10 +221,12 @@ static void add_place(struct ls_out *out, const struct place *p)
 
 static ls_status flush_index(struct ls_logits_files *f, struct ls_err *err)
 {
-    ls_status status = ls_out_check(&f->index, "index.json", err);
+    char *path = index_path(f, ".part");
+    ls_status status = path ? ls_out_check(&f->index, "index.json", err)
+                            : ls_fail(err, LS_E_MEMORY, "out of memory for index.json");
     if (!status)
-        status =
-            ls_write_at(f->index_fd, f->index.data, f->index.n, f->index_off, f->folder, err);
+        status = ls_write_at(f->index_fd, f->index.data, f->index.n, f->index_off, path, err);
+    free(path);
     f->index_off += f->index.n;
     f->index.n = 0;
     return status;
@@ -270,8 +273,8 @@ ls_status ls_logits_sync(const struct ls_logits_files *files, struct ls_err *err
     if (files->format == LS_LOGITS_SAFETENSORS)
         return ls_shard_sync(&files->shard, err);
     if (syncfs(files->index_fd))
-        return ls_fail(err, LS_E_IO, "cannot make logits in %s durable: %s", files->folder,
-                       strerror(errno));
+        return ls_fail(err, ls_io_status(errno), "cannot make logits in %s durable: %s",
+                       files->folder, strerror(errno));
     return LS_OK;
 }
 
@@ -282,7 +285,8 @@ static ls_status name_index(struct ls_logits_files *f, struct ls_err *err)
     if (!part || !path)
         status = ls_fail(err, LS_E_MEMORY, "out of memory for the path of index.json");
     else if (fsync(f->index_fd) || rename(part, path))
-        status = ls_fail(err, LS_E_IO, "cannot complete %s: %s", path, strerror(errno));
+        status =
+            ls_fail(err, ls_io_status(errno), "cannot complete %s: %s", path, strerror(errno));
     free(part);
     free(path);
     return status;

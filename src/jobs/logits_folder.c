@@ -74,8 +74,8 @@ ls_status ls_logits_folder_clear(const char *folder, struct ls_err *err)
         return status;
     for (struct dirent *e; !status && (e = readdir(d));)
         if (is_ours(e->d_name) && unlinkat(dirfd(d), e->d_name, 0))
-            status = ls_fail(err, LS_E_IO, "cannot remove %s/%s: %s", folder, e->d_name,
-                             strerror(errno));
+            status = ls_fail(err, ls_io_status(errno), "cannot remove %s/%s: %s", folder,
+                             e->d_name, strerror(errno));
     closedir(d);
     return status;
 }

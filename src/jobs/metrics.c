@@ -76,7 +76,8 @@ static ls_status replace(const struct ls_metrics *m, const struct ls_out *text,
     const bool good = fd >= 0 && write(fd, text->data, text->n) == (ssize_t)text->n;
     ls_status status = LS_OK;
     if (!good || rename(part, m->path))
-        status = ls_fail(err, LS_E_IO, "cannot write metrics %s: %s", m->path, strerror(errno));
+        status = ls_fail(err, ls_io_status(errno), "cannot write metrics %s: %s", m->path,
+                         strerror(errno));
     if (fd >= 0)
         close(fd);
     if (fd >= 0 && status)

@@ -70,7 +70,8 @@ static ls_status write_line(struct rendering *r, const char *text, size_t n, str
 {
     if (fwrite(text, 1, n, r->out) == n && putc('\n', r->out) != EOF)
         return LS_OK;
-    return ls_fail(err, LS_E_IO, "cannot write the rendered requests: %s", strerror(errno));
+    return ls_fail(err, ls_io_status(errno), "cannot write the rendered requests: %s",
+                   strerror(errno));
 }
 
 static ls_status do_line(struct rendering *r, const struct ls_line *line, struct ls_err *err)
@@ -118,7 +119,9 @@ static ls_status open_both(struct rendering *r, const char *input, const char *p
         return ls_fail(err, LS_E_IO, "cannot open input %s: %s", input, strerror(errno));
     ls_lines_init(&r->lines, fd, standard ? "standard input" : input);
     r->out = fopen(part, "we");
-    return r->out ? LS_OK : ls_fail(err, LS_E_IO, "cannot write %s: %s", part, strerror(errno));
+    return r->out ? LS_OK
+                  : ls_fail(err, ls_io_status(errno), "cannot write %s: %s", part,
+                            strerror(errno));
 }
 
 /* All of it reaches the disk, and only then the name. */
@@ -127,7 +130,7 @@ static ls_status keep(FILE *out, const char *part, const char *output, struct ls
     const bool good = !fflush(out) && !fsync(fileno(out));
     if (good && !rename(part, output))
         return LS_OK;
-    return ls_fail(err, LS_E_IO, "cannot write %s: %s", output, strerror(errno));
+    return ls_fail(err, ls_io_status(errno), "cannot write %s: %s", output, strerror(errno));
 }
 
 ls_status ls_render_file(const char *input, const char *output, const struct ls_chat *chat,

@@ -34,7 +34,8 @@ ls_status ls_row_file_open(struct ls_row_file *file, const char *path, int input
         const int why = errno;
         if (fd >= 0)
             close(fd);
-        return ls_fail(err, LS_E_IO, "cannot write output %s: %s", path, strerror(why));
+        return ls_fail(err, ls_io_status(why), "cannot write output %s: %s", path,
+                       strerror(why));
     }
     *file = (struct ls_row_file){
         .path = path, .fd = fd, .regular = S_ISREG(s.st_mode), .made = !there
@@ -48,7 +49,8 @@ ls_status ls_row_file_empty(struct ls_row_file *file, struct ls_err *err)
 {
     file->old_bytes = 0;
     if (file->regular && ftruncate(file->fd, 0))
-        return ls_fail(err, LS_E_IO, "cannot empty output %s: %s", file->path, strerror(errno));
+        return ls_fail(err, ls_io_status(errno), "cannot empty output %s: %s", file->path,
+                       strerror(errno));
     return LS_OK;
 }
 
@@ -59,10 +61,11 @@ static ls_status give_up(struct ls_row_file *f, size_t n_written, int why, struc
     f->bytes += end ? (uint64_t)(end - f->waiting.data) + 1 : 0;
     f->failed = true;
     if (f->regular && ftruncate(f->fd, (off_t)f->bytes))
-        return ls_fail(err, LS_E_IO,
+        return ls_fail(err, ls_io_status(why),
                        "cannot write output %s: %s; nor cut it back to its last whole line",
                        f->path, strerror(why));
-    return ls_fail(err, LS_E_IO, "cannot write output %s: %s", f->path, strerror(why));
+    return ls_fail(err, ls_io_status(why), "cannot write output %s: %s", f->path,
+                   strerror(why));
 }
 
 /* How many of the waiting bytes the file holds already; behind the first difference nothing of
@@ -83,7 +86,8 @@ static ls_status keep_equal(struct ls_row_file *f, size_t *n_equal, struct ls_er
         return LS_OK;
     f->old_bytes = 0;
     if (ftruncate(f->fd, (off_t)(f->bytes + at)))
-        return ls_fail(err, LS_E_IO, "cannot cut output %s: %s", f->path, strerror(errno));
+        return ls_fail(err, ls_io_status(errno), "cannot cut output %s: %s", f->path,
+                       strerror(errno));
     return LS_OK;
 }
 
@@ -126,13 +130,14 @@ ls_status ls_row_file_close(struct ls_row_file *file, bool whole, struct ls_err 
     ls_status status = file->failed ? LS_OK : ls_row_file_flush(file, err);
     if (whole && !status && file->old_bytes > file->bytes &&
         ftruncate(file->fd, (off_t)file->bytes))
-        status = ls_fail(err, LS_E_IO, "cannot cut output %s: %s", file->path, strerror(errno));
-    if (!status && !file->failed && file->regular && fsync(file->fd))
-        status = ls_fail(err, LS_E_IO, "cannot make output %s durable: %s", file->path,
+        status = ls_fail(err, ls_io_status(errno), "cannot cut output %s: %s", file->path,
                          strerror(errno));
+    if (!status && !file->failed && file->regular && fsync(file->fd))
+        status = ls_fail(err, ls_io_status(errno), "cannot make output %s durable: %s",
+                         file->path, strerror(errno));
     if (close(file->fd) && !status && !file->failed)
-        status =
-            ls_fail(err, LS_E_IO, "cannot close output %s: %s", file->path, strerror(errno));
+        status = ls_fail(err, ls_io_status(errno), "cannot close output %s: %s", file->path,
+                         strerror(errno));
     file->fd = -1;
     ls_out_finish(&file->waiting);
     return status;

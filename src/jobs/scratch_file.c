@@ -15,7 +15,7 @@ ls_status ls_scratch_open(int *fd, const char *folder, struct ls_err *err)
         return ls_fail(err, LS_E_IO, "path too long: %s", folder);
     int made = mkostemp(path, O_CLOEXEC);
     if (made < 0)
-        return ls_fail(err, LS_E_IO, "cannot make a scratch file in %s: %s", folder,
+        return ls_fail(err, ls_io_status(errno), "cannot make a scratch file in %s: %s", folder,
                        strerror(errno));
     unlink(path);
     *fd = made;
@@ -43,8 +43,8 @@ ls_status ls_read_at(int fd, void *data, size_t n, uint64_t off, const char *whe
     return LS_OK;
 }
 
-ls_status ls_write_at(int fd, const void *data, size_t n, uint64_t off, const char *where,
-                      struct ls_err *err)
+/* Returns 0, or the errno of the write that failed. */
+static int write_all(int fd, const void *data, size_t n, uint64_t off)
 {
     const char *from = data;
     while (n) {
@@ -52,11 +52,27 @@ ls_status ls_write_at(int fd, const void *data, size_t n, uint64_t off, const ch
         if (put < 0 && errno == EINTR)
             continue;
         if (put <= 0)
-            return ls_fail(err, LS_E_IO, "cannot write in %s: %s", where,
-                           put ? strerror(errno) : "nothing was written");
+            return put ? errno : ENOSPC;
         from += put;
         n -= (size_t)put;
         off += (uint64_t)put;
     }
-    return LS_OK;
+    return 0;
+}
+
+ls_status ls_write_at(int fd, const void *data, size_t n, uint64_t off, const char *path,
+                      struct ls_err *err)
+{
+    const int why = write_all(fd, data, n, off);
+    return why ? ls_fail(err, ls_io_status(why), "cannot write %s: %s", path, strerror(why))
+               : LS_OK;
+}
+
+ls_status ls_scratch_write(int fd, const void *data, size_t n, uint64_t off, const char *folder,
+                           struct ls_err *err)
+{
+    const int why = write_all(fd, data, n, off);
+    return why ? ls_fail(err, ls_io_status(why), "cannot write a scratch file in %s: %s",
+                         folder, strerror(why))
+               : LS_OK;
 }

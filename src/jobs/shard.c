@@ -30,7 +30,8 @@ static ls_status open_new(struct ls_shard *s, struct ls_err *err)
 {
     s->fd = open(s->part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (s->fd < 0)
-        return ls_fail(err, LS_E_IO, "cannot make %s: %s", s->part, strerror(errno));
+        return ls_fail(err, ls_io_status(errno), "cannot make %s: %s", s->part,
+                       strerror(errno));
     return LS_OK;
 }
 
@@ -41,14 +42,15 @@ static ls_status open_again(struct ls_shard *s, struct ls_err *err)
     struct stat st;
     const uint64_t kept = s->write_off ? s->reserved + s->write_off : 0;
     if (access(s->part, F_OK) && !access(s->path, F_OK) && rename(s->path, s->part))
-        return ls_fail(err, LS_E_IO, "cannot rename %s: %s", s->path, strerror(errno));
+        return ls_fail(err, ls_io_status(errno), "cannot rename %s: %s", s->path,
+                       strerror(errno));
     s->fd = open(s->part, O_RDWR | (kept ? 0 : O_CREAT) | O_CLOEXEC, 0666);
     if (s->fd < 0 || fstat(s->fd, &st) || (uint64_t)st.st_size < kept)
         return ls_fail(err, LS_E_REFUSED,
                        "%s is not there, or shorter than the journal says; --fresh starts over",
                        s->path);
     if (ftruncate(s->fd, (off_t)kept))
-        return ls_fail(err, LS_E_IO, "cannot cut %s: %s", s->part, strerror(errno));
+        return ls_fail(err, ls_io_status(errno), "cannot cut %s: %s", s->part, strerror(errno));
     return LS_OK;
 }
 
@@ -140,7 +142,8 @@ ls_status ls_shard_sync(const struct ls_shard *shard, struct ls_err *err)
 {
     if (!shard->path || shard->fd < 0 || !fdatasync(shard->fd))
         return LS_OK;
-    return ls_fail(err, LS_E_IO, "cannot make %s durable: %s", shard->part, strerror(errno));
+    return ls_fail(err, ls_io_status(errno), "cannot make %s durable: %s", shard->part,
+                   strerror(errno));
 }
 
 /* True when an earlier run completed the shard with just these tensors. */
@@ -161,10 +164,11 @@ ls_status ls_shard_close(struct ls_shard *shard, struct ls_err *err)
         if (!status)
             status = write_header(shard, err);
         if (!status && fsync(shard->fd))
-            status = ls_fail(err, LS_E_IO, "cannot make %s durable: %s", shard->part,
-                             strerror(errno));
+            status = ls_fail(err, ls_io_status(errno), "cannot make %s durable: %s",
+                             shard->part, strerror(errno));
         if (!status && rename(shard->part, shard->path))
-            status = ls_fail(err, LS_E_IO, "cannot name %s: %s", shard->path, strerror(errno));
+            status = ls_fail(err, ls_io_status(errno), "cannot name %s: %s", shard->path,
+                             strerror(errno));
     }
     let_go(shard);
     return status;

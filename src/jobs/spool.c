@@ -62,8 +62,8 @@ ls_status ls_spool_put(struct ls_spool *spool, struct ls_spooled *rows, const vo
     if (status)
         return status;
     rows->records[rows->n++] = at;
-    return ls_write_at(spool->fd, record, spool->record_bytes,
-                       (uint64_t)at * spool->record_bytes, spool->folder, err);
+    return ls_scratch_write(spool->fd, record, spool->record_bytes,
+                            (uint64_t)at * spool->record_bytes, spool->folder, err);
 }
 
 ls_status ls_spool_get(const struct ls_spool *spool, const struct ls_spooled *rows, size_t i,
