@@ -325,6 +325,20 @@ def check_neighbours():
                 )
 
 
+def check_rows():
+    """Only rows that are scored are computed: a long context with a short continuation needs few."""
+    folder = harness.work_folder()
+
+    def computed(requests):
+        run(folder, requests, ranks=2)
+        manifest = json.loads((folder / "out.jsonl.lockstep" / "manifest.json").read_text())
+        return manifest["stages"][-1]["logits_rows"]
+
+    say(computed([{"context": list(range(2, 302)), "continuation": [5, 6, 7]}]) == 3, "rows of a short continuation")
+    say(computed([{"text": TEXT[:100]}]) == len(run(folder, [{"text": TEXT[:100], "logprobs": 0}])[0]["lockstep"]
+        ["token_ids"]), "rows of a text")
+
+
 # ---- texts ---------------------------------------------------------------------------------------------------------
 
 
