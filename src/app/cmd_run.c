@@ -172,7 +172,7 @@ static int start(struct lead *r)
     if (!s) {
         ls_session_set_hurry(r->session, ls_stop_flag());
         s = ls_session_meanwhile(r->session, prepare_apart, r, &err);
-        r->abandoned = s != LS_OK;
+        r->app->abandoned = r->abandoned = s != LS_OK;
     }
     if (!s && r->code != GO)
         return r->code;

@@ -61,7 +61,8 @@ static int run_command(struct ls_app *app, int argc, char **argv)
         code = commands[command](app);
     else
         code = LS_EXIT_GOOD;
-    ls_options_finish(&app->options);
+    if (!app->abandoned)
+        ls_options_finish(&app->options);
     return code;
 }
 

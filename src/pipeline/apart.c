@@ -1,9 +1,12 @@
 #include "pipeline/apart.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+
+enum { GRACE_US = 1000000 };
 
 struct work {
     ls_apart_fn *fn;
@@ -41,6 +44,12 @@ ls_status ls_apart_run(struct ls_control *ctl, ls_apart_fn *fn, void *arg, bool 
     unsigned idle = 0;
     while (!s && !atomic_load(&w->done)) {
         s = ls_control_tend(ctl, err);
+        ls_comm_idle(&idle);
+    }
+    /* Mostly it is nearly done, and what it uses can then be taken down in order. */
+    for (uint64_t end = ls_now_us() + GRACE_US; s && !atomic_load(&w->done);) {
+        if (ls_now_us() > end)
+            break;
         ls_comm_idle(&idle);
     }
     if (s && !atomic_load(&w->done)) {
