@@ -305,7 +305,7 @@ static int lead(struct ls_app *app, struct ls_comm *comm, struct ls_chat_process
         code = start(r);
     if (code == GO)
         code = compute(r);
-    if (app->end_now) {
+    if (app->end_now || r->abandoned) {
         ls_job_destroy(r->abandoned ? NULL : r->job);
         return code;
     }
