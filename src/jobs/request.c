@@ -259,7 +259,8 @@ static bool is_request_object(const char *data, size_t n)
 {
     json_t *root = json_loadb(data, n, JSON_ALLOW_NUL, NULL);
     const bool is = json_object_get(root, "custom_id") || json_object_get(root, "body") ||
-                    json_object_get(root, "prompt") || json_object_get(root, "tokens");
+                    json_object_get(root, "prompt") || json_object_get(root, "tokens") ||
+                    json_object_get(root, "messages") || ls_request_is_harness(root);
     json_decref(root);
     return is;
 }
