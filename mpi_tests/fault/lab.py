@@ -235,10 +235,10 @@ class Slurm:
             command = self.hosts.command(host, command)
         subprocess.run(command, check=True, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
-    def run(self, *words, timeout=60, env=None):
+    def run(self, *words, timeout=60, env=None, cwd=None):
         """A command on the login node, which is host 0."""
         return subprocess.run(self.hosts.command(0, words), capture_output=True, text=True, timeout=timeout,
-                              env={**self.environment, **(env or {})}, stdin=subprocess.DEVNULL, check=False)
+                              env={**self.environment, **(env or {})}, cwd=cwd, stdin=subprocess.DEVNULL, check=False)
 
     @staticmethod
     def wait_for(done, seconds, what):
@@ -253,7 +253,7 @@ class Slurm:
         shown = self.run("scontrol", "show", "job", str(number)).stdout
         return dict(field.split("=", 1) for field in shown.split() if "=" in field)
 
-    def wait_job(self, number, states=("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"), seconds=60):
+    def wait_job(self, number, states=("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"), seconds=120):
         self.wait_for(lambda: self.job(number).get("JobState") in states, seconds, "job %s" % number)
         return self.job(number)
 

@@ -31,7 +31,7 @@ RANKS = 3
 RUNNING = ("prefill", "decode", "gather")
 SILENCE = 4  # seconds; the default is 10
 # What the launcher needs to notice and to kill, and a loaded test machine on top.
-LAUNCHER = 8
+LAUNCHER = 12
 # The launcher's own code for a rank that died.
 DIED = {"kill": 137, "abort": 134, "exit": None}
 Cell = collections.namedtuple("Cell", "kind rank phase")
@@ -58,7 +58,7 @@ class Job:
 
     def start(self, fault=""):
         """Its own mark in the environment finds what is left behind."""
-        self.mark = uuid.uuid4().hex
+        self.mark, self.segments = uuid.uuid4().hex, set()
         env = {**os.environ, **harness.MPI_ENVIRONMENT, "LOCKSTEP_FAULT": fault, "LOCKSTEP_CELL": self.mark}
         return subprocess.Popen(
             ["mpirun", "-n", str(RANKS), harness.binary(), "run", "--model", str(MODEL), "--input", str(self.input),
@@ -76,6 +76,15 @@ class Job:
         path = self.folder / "out.jsonl.lockstep" / "manifest.json"
         return json.loads(path.read_text()) if path.exists() else None
 
+    def note_shared_memory(self):
+        """The segments that this run's processes have mapped."""
+        for pid, _ in self.left_behind():
+            try:
+                text = pathlib.Path("/proc/%d/maps" % pid).read_text()
+            except OSError:
+                continue
+            self.segments |= set(re.findall(r"/dev/shm/\S+", text))
+
     def left_behind(self):
         """Processes that carry this run's mark."""
         found = []
@@ -92,39 +101,29 @@ class Job:
         return found
 
 
-def shared_memory():
-    """Segments that no process has mapped: litter, not somebody else's run."""
-    names = {p.name for p in pathlib.Path("/dev/shm").glob("*") if "vader" in p.name or "lockstep" in p.name}
-    for maps in pathlib.Path("/proc").glob("[0-9]*/maps"):
-        if not names:
-            break
-        try:
-            text = maps.read_text()
-        except OSError:
-            continue
-        names -= {name for name in names if name in text}
-    return names
-
-
 def our_lines(text):
     return [line for line in text.splitlines()
             if line.startswith("lockstep: ") and not line.startswith("lockstep: warning: ")]
 
 
 def finish(job, process, seconds):
-    """(seconds, stderr); a run that is not over in time is ended, and its code is None."""
-    began, hung = time.monotonic(), False
-    try:
-        _, said = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        hung = True
+    """(seconds, stderr, code); a run that is not over in time is ended, and its code is None."""
+    began, said = time.monotonic(), None
+    while said is None and time.monotonic() < began + seconds:
+        job.note_shared_memory()
+        try:
+            _, said = process.communicate(timeout=0.3)
+        except subprocess.TimeoutExpired:
+            continue
+    took, hung = time.monotonic() - began, said is None
+    if hung:
         for pid, _ in job.left_behind():
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
         _, said = process.communicate()
-    return time.monotonic() - began, said, None if hung else process.returncode
+    return took, said, None if hung else process.returncode
 
 
 def right_rows(job, faults):
@@ -176,7 +175,7 @@ def judge_line(cell, code, said, faults):
 
 def try_cell(job, cell):
     job.clear()
-    before, faults = shared_memory(), []
+    faults = []
     process = job.start("%s:%d:%s" % cell)
     seconds, said, code = finish(job, process, 90)
     if code is None:
@@ -189,12 +188,9 @@ def try_cell(job, cell):
     for pid, words in job.left_behind():
         faults.append("left behind: %s" % words)
         os.kill(pid, signal.SIGKILL)
-    litter = shared_memory() - before
+    litter = sorted(name for name in job.segments if os.path.exists(name))
     if litter:
-        time.sleep(1)
-        litter &= shared_memory()
-    if litter:
-        faults.append("shared memory left: %s" % sorted(litter))
+        faults.append("shared memory left: %s" % litter)
     complete = right_rows(job, faults)
     manifest = job.manifest()
     if manifest and manifest["complete"] and not complete:

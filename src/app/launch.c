@@ -53,7 +53,7 @@ void ls_launch_limit(const char *what, int seconds, int code)
                      rank, host, what, seconds);
         limit_bytes = n < (int)sizeof limit_text ? (size_t)n : sizeof limit_text - 1;
         limit_code = code;
-        timer.it_value.tv_sec += rank < 60 ? rank : 60;
+        timer.it_value.tv_sec += 2 * (rank < 30 ? rank : 30);
         sigaction(SIGALRM, &action, NULL);
     }
     setitimer(ITIMER_REAL, &timer, NULL);

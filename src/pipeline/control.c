@@ -384,13 +384,29 @@ static bool is_gone(uint32_t pid)
     return end && (end[1] && (end[2] == 'Z' || end[2] == 'X'));
 }
 
+/* When the launcher is about to kill, half of the silence that is allowed tells enough: a
+ * network that is cut is noticed by the launcher first. */
+static bool is_quiet(const struct ls_control *ctl, int peer, uint64_t now_us)
+{
+    return ctl->hurry && *ctl->hurry && !ctl->waiting[peer].kind &&
+           now_us > ctl->heard_us[peer] + ctl->silence_us / 2;
+}
+
 ls_status ls_control_find_gone(struct ls_control *ctl, struct ls_err *err)
 {
+    uint64_t now_us = ls_now_us();
+    char what[64];
     for (int r = 0; r < ctl->n_ranks; r++) {
-        const struct ls_activity *a = &ctl->last[r];
-        if (is_peer(ctl, r) && a->pid && !strcmp(ctl->hosts[r], ctl->hosts[ctl->rank]) &&
-            is_gone(a->pid))
+        if (!is_peer(ctl, r))
+            continue;
+        if (ctl->last[r].pid && !strcmp(ctl->hosts[r], ctl->hosts[ctl->rank]) &&
+            is_gone(ctl->last[r].pid))
             return give_up(ctl, r, "its process is gone", err);
+        if (is_quiet(ctl, r, now_us)) {
+            snprintf(what, sizeof what, "no sign of life for %" PRIu64 " s",
+                     (now_us - ctl->heard_us[r]) / 1000000);
+            return give_up(ctl, r, what, err);
+        }
     }
     return LS_OK;
 }

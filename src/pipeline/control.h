@@ -131,7 +131,8 @@ ls_status ls_control_heed(struct ls_control *ctl, struct ls_err *err);
 ls_status ls_control_tend(struct ls_control *ctl, struct ls_err *err);
 /* Without a sign of life for so many seconds, a peer is given up; all clocks start anew. */
 void ls_control_set_silence(struct ls_control *ctl, int seconds);
-/* The first peer on this host whose process is gone: LS_E_LINK; else LS_OK. */
+/* The first peer on this host whose process is gone, or, when *hurry, any that has been silent
+ * for half of what is allowed: LS_E_LINK; else LS_OK. */
 ls_status ls_control_find_gone(struct ls_control *ctl, struct ls_err *err);
 /* "decode of step 17", of a peer as last heard. Returns text. */
 const char *ls_control_doing(const struct ls_control *ctl, int peer, char text[LS_RANK_NAME]);

@@ -56,8 +56,8 @@ ls_status ls_session_run(struct ls_session *session, const struct ls_client *cli
 /* Not 0 in *hurry: the launcher is about to kill this process, because the user wants it to or
  * because a rank has died; the end waits for nobody. After open. */
 void ls_session_set_hurry(struct ls_session *session, const volatile sig_atomic_t *hurry);
-/* LS_E_LINK when a rank that this one hears of ran on this host and its process is gone: why
- * the launcher ends the job. Local. */
+/* LS_E_LINK when a rank that this one hears of is gone, as far as can be told: why the launcher
+ * ends the job. Local. */
 ls_status ls_session_find_gone(const struct ls_session *session, struct ls_err *err);
 /* A rank was given up: on rank 0 any, on the others rank 0, and then somebody else must say so
  * to the user. Whoever was given up does not come to any common end. */

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""The batch scripts under a real Slurm of three nodes.
+
+    slurm.py [ONLY...]      (LOCKSTEP_BIN; root; Debian's Slurm packages. One node is a network namespace.)
+"""
+import json
+import os
+import pathlib
+import random
+import sys
+import time
+
+import lab
+import harness
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+MODEL = ROOT / "configs" / "demo"
+SIZE = ["-N", "3", "-n", "3", "--ntasks-per-node=1", "--cpus-per-task=2"]
+FAULTS = []
+
+
+def say(good, what):
+    if not good:
+        FAULTS.append(what)
+        print("WRONG: %s" % what, flush=True)
+
+
+class Site:
+    """One folder for input and outputs, and the outputs of one rank to compare with."""
+
+    def __init__(self, slurm):
+        self.slurm, self.folder = slurm, harness.work_folder()
+        self.input = self.folder / "in.jsonl"
+        self.references = {}
+
+    def requests(self, n, max_tokens):
+        rng = random.Random(n)
+        harness.write_requests(self.input, [
+            {"id": "r%d" % i, "tokens": [rng.randrange(3, 500) for _ in range(rng.randrange(4, 40))],
+             "max_tokens": max_tokens, "ignore_eos": True} for i in range(n)])
+        one = self.folder / "one.jsonl"
+        one.unlink(missing_ok=True)
+        harness.must(harness.run(0, "run", "--model", MODEL, "--input", self.input, "--output", one, "--fresh",
+                                 "--progress", "none"))
+        return one.read_bytes()
+
+    def submit(self, script, name, *options, sbatch=(), **variables):
+        env = {"MODEL": str(MODEL), "INPUT": str(self.input), "OUTPUT": str(self.folder / name),
+               "LOCKSTEP": harness.binary(), "SITE": "debian", **variables}
+        result = self.slurm.run("sbatch", "--parsable", *SIZE, "-o", str(self.folder / "log-%j"), *sbatch, str(script),
+                                *options, env=env, cwd=ROOT)
+        harness.must(result)
+        return result.stdout.strip()
+
+    def log(self, job):
+        path = self.folder / ("log-%s" % job)
+        return path.read_text() if path.exists() else ""
+
+    def rows(self, name):
+        path = self.folder / name
+        return path.read_bytes() if path.exists() else b""
+
+    def manifest(self, name):
+        path = self.folder / (name + ".lockstep") / "manifest.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def no_secret_left(self):
+        say(not list(self.folder.glob(".lockstep-secret-*")), "a secret was left")
+
+
+def check_run(site):
+    """Three nodes give the bytes of one rank."""
+    reference = site.requests(12, 8)
+    job = site.submit("slurm/run.sbatch", "run.jsonl", "--digest", "generated")
+    state = site.slurm.wait_job(job)
+    manifest = site.manifest("run.jsonl")
+    say(state["JobState"] == "COMPLETED" and site.rows("run.jsonl") == reference,
+        "run.sbatch: %s, equal %s\n%s" % (state["JobState"], site.rows("run.jsonl") == reference, site.log(job)))
+    say(len({s["host"] for s in manifest.get("stages", [])}) == 3 and manifest.get("link") == "sealed" and
+        manifest.get("secret") == "file", "manifest: %s" % str(manifest)[:1500])
+    say([s["threads"] for s in manifest.get("stages", [])] == [2, 2, 2], "threads of the allocation: %s" % manifest)
+    site.no_secret_left()
+
+
+def check_no_pmi(site):
+    """srun without PMI starts processes that know nothing of each other: refused, once, with the remedy."""
+    for kind in ("none", "pmi2"):
+        job = site.submit("slurm/run.sbatch", "none.jsonl", SITE="", MPI_TYPE=kind)
+        state = site.slurm.wait_job(job)
+        lines = [line for line in site.log(job).splitlines() if "lockstep: " in line]
+        say(state["ExitCode"] == "3:0" and len(lines) == 1 and "srun started 3 processes" in lines[0] and
+            "--mpi=pmix" in lines[0] and "MPI_ERRORS" not in site.log(job),
+            "srun --mpi=%s: %s\n%s" % (kind, state["ExitCode"], site.log(job)))
+    say(not site.rows("none.jsonl"), "rows although the run was refused")
+
+
+def check_batch_script(site):
+    """A program that a batch script starts by itself is one rank, whatever the job's size."""
+    reference = site.requests(4, 4)
+    script = site.folder / "plain.sh"
+    script.write_text('#!/bin/bash\nexec "$LOCKSTEP" run --model "$MODEL" --input "$INPUT" --output "$OUTPUT" '
+                      '--progress none\n')
+    job = site.submit(script, "plain.jsonl")
+    state = site.slurm.wait_job(job)
+    say(state["JobState"] == "COMPLETED" and site.rows("plain.jsonl") == reference and
+        site.manifest("plain.jsonl").get("ranks") == 1 and site.manifest("plain.jsonl").get("backend") == "self",
+        "in a batch script: %s\n%s" % (state["JobState"], site.log(job)))
+    script.write_text('#!/bin/bash\nexport OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n'
+                      '"$LOCKSTEP" keygen "$OUTPUT.secret"\n'
+                      'exec mpirun "$LOCKSTEP" run --model "$MODEL" --input "$INPUT" --output "$OUTPUT" '
+                      '--progress none --secret-file "$OUTPUT.secret"\n')
+    job = site.submit(script, "mpirun.jsonl")
+    state = site.slurm.wait_job(job)
+    say(state["JobState"] == "COMPLETED" and site.rows("mpirun.jsonl") == reference and
+        site.manifest("mpirun.jsonl").get("ranks") == 3, "mpirun in a job: %s\n%s" % (state["JobState"], site.log(job)))
+
+
+def wait_for_rows(site, name, job):
+    journal = site.folder / (name + ".lockstep") / "journal"
+    site.slurm.wait_for(lambda: journal.exists() and journal.stat().st_size > 3000 or
+                        site.slurm.job(job)["JobState"] == "FAILED", 90, "finished rows")
+
+
+def check_requeue(site):
+    """The signal in front of the time limit: the run drains, the job goes back into the queue and finishes."""
+    reference = site.requests(300, 100)
+    sbatch = ["--time=1", "--signal=USR1@45"] if harness.LONG else []
+    job = site.submit("slurm/resume.sbatch", "resume.jsonl", "--max-sequences", "8", sbatch=sbatch)
+    wait_for_rows(site, "resume.jsonl", job)
+    if not harness.LONG:  # the same signal, sooner
+        harness.must(site.slurm.run("scancel", "--signal=USR1", job))
+    site.slurm.wait_for(lambda: "back into the queue" in site.log(job), 90, "the drained attempt")
+    say("ended with 75" in site.log(job), "drained: %s" % site.log(job))
+    before = site.rows("resume.jsonl")
+    state = site.slurm.wait_job(job, seconds=300)
+    say(state["JobState"] == "COMPLETED" and int(state["Restarts"]) >= 1 and site.rows("resume.jsonl") == reference and
+        0 < len(before) < len(reference) and reference.startswith(before),
+        "requeued: %s, %s restarts, %d of %d bytes before\n%s" % (
+            state["JobState"], state["Restarts"], len(before), len(reference), site.log(job)))
+    site.no_secret_left()
+
+
+def check_cancel(site):
+    """scancel leaves what can be gone on from."""
+    reference = site.requests(300, 100)
+    words = ["--max-sequences", "8"]
+    job = site.submit("slurm/run.sbatch", "cancel.jsonl", *words)
+    wait_for_rows(site, "cancel.jsonl", job)
+    harness.must(site.slurm.run("scancel", job))
+    state = site.slurm.wait_job(job)
+    site.slurm.wait_for(lambda: not [p for p in site.slurm.hosts.processes() if "cancel.jsonl" in p[2]], 20,
+                        "the end of all ranks")
+    say(state["JobState"] == "CANCELLED" and not site.manifest("cancel.jsonl").get("complete"),
+        "cancelled: %s\n%s" % (state["JobState"], site.log(job)))
+    again = site.submit("slurm/run.sbatch", "cancel.jsonl", "--max-sequences", "8")
+    state = site.slurm.wait_job(again, seconds=300)
+    say(state["JobState"] == "COMPLETED" and site.rows("cancel.jsonl") == reference and
+        "going on after" in site.log(again), "after scancel: %s\n%s" % (state["JobState"], site.log(again)))
+
+
+def check_sweep(site):
+    """Arms in one allocation are compared; as an array each is a job."""
+    site.requests(6, 6)
+    arms = site.folder / "arms.txt"
+    arms.write_text("# layouts\n--budget 64\n\n--layers 0-1,2-4,5-7 --window 1\n")
+    job = site.submit("slurm/sweep.sbatch", "sweep.jsonl", ARMS=str(arms))
+    state = site.slurm.wait_job(job)
+    say(state["JobState"] == "COMPLETED" and "arm 2: the same bytes as arm 1" in site.log(job),
+        "sweep: %s\n%s" % (state["JobState"], site.log(job)))
+    arms.write_text("--budget 64\n--dtype f32\n")
+    job = site.submit("slurm/sweep.sbatch", "differ.jsonl", ARMS=str(arms))
+    state = site.slurm.wait_job(job)
+    say(state["ExitCode"] == "10:0", "arms that differ: %s\n%s" % (state["ExitCode"], site.log(job)))
+    job = site.submit("slurm/sweep.sbatch", "array.jsonl", ARMS=str(arms), sbatch=["--array=1-2"])
+    site.slurm.wait_for(lambda: all(site.manifest("array.arm%d.jsonl" % i).get("complete") for i in (1, 2)), 60,
+                        "both arms of the array")
+
+
+def main():
+    lab.require(slurm=True)
+    checks = {name[6:]: check for name, check in globals().items() if name.startswith("check_")}
+    with lab.Hosts(3) as hosts, lab.Slurm(hosts, cpus=2) as slurm:
+        site = Site(slurm)
+        for name in sys.argv[1:] or checks:
+            began = time.monotonic()
+            checks[name](site)
+            print("%s: %.1f s" % (name, time.monotonic() - began), flush=True)
+    print("%d wrong" % len(FAULTS))
+    sys.exit(1 if FAULTS else 0)
+
+
+if __name__ == "__main__":
+    main()
