@@ -13,7 +13,7 @@ DOCUMENTS = ["README.md"] + ["docs/%s.md" % name for name in
 # Options of other programs that the documents show.
 FOREIGN = {"long", "mpi", "ntasks", "nodes", "print-errorlogs", "suite", "benchmark", "version", "man", "oversubscribe",
            "buildtype", "help", "name", "no-suite", "bind-to", "cpu-bind", "cpus-per-task", "mca", "parsable", "signal",
-           "requeue", "array", "export", "kill-on-bad-exit", "nodelist", "bind", "host", "map-by",
+           "requeue", "time", "page", "array", "export", "kill-on-bad-exit", "nodelist", "bind", "host", "map-by",
            "hostfile", "ntasks-per-node"}
 
 

@@ -211,8 +211,8 @@ static ls_status poll_vote(struct ls_session *s, int rank, enum ls_plan_phase ph
                            struct ls_rank_view *view, int *n_missing, struct ls_err *err)
 {
     struct ls_message m;
-    ls_status st = ls_control_poll(s->control, rank, 1u << LS_KIND_VOTE | 1u << LS_KIND_ERROR,
-                                   &m, err);
+    ls_status st =
+        ls_control_poll(s->control, rank, 1u << LS_KIND_VOTE | 1u << LS_KIND_ERROR, &m, err);
     if (st || !m.kind)
         return st;
     if (m.kind == LS_KIND_ERROR) {
