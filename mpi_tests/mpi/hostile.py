@@ -128,7 +128,7 @@ def main():
     cases = []
     for group in (list(outsider_cases()), list(insider_cases())):
         chosen = [case for case in group if all(word in case[0] for word in sys.argv[1:])]
-        few = len(chosen) if harness.LONG or sys.argv[1:] else min(len(chosen), 30)
+        few = len(chosen) if harness.LONG or sys.argv[1:] else min(len(chosen), 15)
         cases += rng.sample(chosen, few)
     faults, slowest = [], 0.0
     for case in cases:
