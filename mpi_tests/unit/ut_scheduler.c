@@ -350,6 +350,48 @@ static void decoding_fills_all_stages(void **state)
     ls_scheduler_destroy(s);
 }
 
+/* One stage: rows that came apart come together again. Four: an uneven rest goes off at once.
+ */
+static void small_steps_wait_for_more(void **state)
+{
+    (void)state;
+    static const struct {
+        int stages;
+        uint32_t slots, first,
+            rest; /* rows of two prompt steps, and of what follows the first */
+    } cases[] = { { 1, 8, 3, 0 }, { 4, 10, 6, 3 } };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct ls_plan p;
+        struct ls_scheduler *s;
+        struct ls_step step;
+        int32_t token = 9;
+        const uint32_t n = cases[c].slots;
+        plan_of(&p, cases[c].stages, 8, 64, n, 64);
+        assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, NULL), LS_OK);
+        assert_int_equal(ls_step_init(&step, &p.limits, 1, NULL), LS_OK);
+        for (uint32_t i = 0; i < n; i++)
+            ls_scheduler_add(
+                s, &(struct ls_sequence){
+                       .id = i, .tokens = &token, .n_prompt = 1, .max_new = 9, .n_send = 1 });
+        assert_true(ls_scheduler_step(s, &step));
+        assert_int_equal(step.n_rows, n);
+        for (uint32_t i = 0; i < cases[c].first; i++)
+            ls_scheduler_token(s, i, 5);
+        assert_int_equal(ls_scheduler_step(s, &step), cases[c].rest > 0);
+        if (cases[c].rest > 0)
+            assert_int_equal(step.n_rows, cases[c].rest);
+        for (uint32_t i = cases[c].first; i < n; i++)
+            ls_scheduler_token(s, i, 5);
+        if (cases[c].stages == 1) {
+            assert_true(ls_scheduler_step(s, &step));
+            assert_int_equal(step.n_rows, n);
+        }
+        assert_int_equal(ls_scheduler_step(s, &step), cases[c].stages > 1);
+        ls_step_finish(&step);
+        ls_scheduler_destroy(s);
+    }
+}
+
 static void prompts_are_not_starved_by_decoding(void **state)
 {
     (void)state;
@@ -438,6 +480,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(simulated_pipelines),
         cmocka_unit_test(decoding_fills_all_stages),
+        cmocka_unit_test(small_steps_wait_for_more),
         cmocka_unit_test(prompts_are_not_starved_by_decoding),
         cmocka_unit_test(refuses_what_never_fits),
         cmocka_unit_test(room_returns_without_a_step),

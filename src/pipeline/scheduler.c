@@ -46,6 +46,7 @@ ls_status ls_scheduler_create(struct ls_scheduler **out, const struct ls_plan *p
     struct ls_scheduler *s = memory;
     s->lim = plan->limits;
     s->chunk = (uint32_t)plan->chunk;
+    s->window = (uint32_t)plan->window;
     s->groups = (uint32_t)(plan->window < plan->n_stages ? plan->window : plan->n_stages);
     s->all_window = all_window;
     s->seed = seed_placement;

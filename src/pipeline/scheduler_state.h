@@ -34,7 +34,8 @@ struct queue {
 
 struct ls_scheduler {
     struct ls_step_limits lim;
-    uint32_t chunk, groups;
+    uint32_t chunk, window;
+    uint32_t groups; /* steps that keep all stages busy */
     int all_window;
     uint64_t seed, n_draws;
     uint64_t next_step;

@@ -7,6 +7,9 @@ enum {
     /* A prompt's share of a step is not cut below this to keep all stages busy: each step reads
      * all weights once, whatever it holds. */
     MIN_PROMPT_SHARE = 32,
+    /* Rows from which on a step is bound by arithmetic and not by reading weights, so that one
+     * step more can be in flight while the coordinator samples. */
+    FULL_ROWS = 32,
 };
 
 static void emit(const struct ls_scheduler *s, struct ls_step *step, enum ls_event_kind kind,
@@ -111,9 +114,15 @@ static void add_prompt_row(struct ls_scheduler *s, struct ls_step *step, uint32_
 
 /* Work that is ready at once is spread over as many steps as there are stages to fill, or the
  * other stages would wait for one large step. */
+static uint32_t decode_groups(const struct ls_scheduler *s)
+{
+    bool full = s->n_decoding / FULL_ROWS > s->groups;
+    return full && s->groups < s->window ? s->groups + 1 : s->groups;
+}
+
 static uint32_t decode_share(const struct ls_scheduler *s)
 {
-    uint32_t share = (uint32_t)ls_ceil_div(s->n_decoding, s->groups);
+    uint32_t share = (uint32_t)ls_ceil_div(s->n_decoding, decode_groups(s));
     uint32_t room = s->lim.max_rows;
     if (s->prompts.n > 0 && room > 1)
         room--; /* prompts go on, however many sequences decode */
@@ -155,9 +164,22 @@ static void add_prompts(struct ls_scheduler *s, struct ls_step *step)
     }
 }
 
+/* Few rows cost as much as many. Where as many steps as are wanted are on their way already,
+ * rows that are ready wait for one of them and go on together with its rows. */
+static bool is_worth_a_step(const struct ls_scheduler *s)
+{
+    if (s->prompts.n > 0 || s->ready.n == 0)
+        return s->prompts.n > 0;
+    uint32_t groups = decode_groups(s), share = decode_share(s);
+    uint32_t on_their_way = s->n_decoding - s->ready.n;
+    if (groups == 1)
+        return on_their_way == 0 || s->ready.n >= share;
+    return (on_their_way + share / 2) / share < groups;
+}
+
 bool ls_scheduler_step(struct ls_scheduler *s, struct ls_step *step)
 {
-    if (s->ready.n == 0 && s->prompts.n == 0)
+    if (!is_worth_a_step(s))
         return false;
     step->id = s->next_step++;
     step->n_rows = step->n_events = step->n_tokens = 0;
