@@ -78,6 +78,9 @@ def check_words():
     refused(2, "top-p is 0", 0, *job(folder, "--top-p", "0"))
     refused(2, "compare needs A B, found 1 of 2", 0, "compare", DEMO / "model.safetensors")
     refused(2, "inspect needs a checkpoint folder", 0, "inspect")
+    refused(2, "--max-tokens: 2147483648 is outside 0 to 2147483647", 0, *job(folder, "--max-tokens", 1 << 31))
+    for ranks in (0, 2):
+        refused(2, "--json needs --dry-run", ranks, *job(folder, "--json"))
     say(not (folder / "out.jsonl").exists(), "a refused run left an output")
     result = harness.run(0)
     say(result.returncode == 2 and "Usage:" in result.stderr, "no command: usage on standard error, exit code 2")
@@ -148,6 +151,49 @@ def check_files():
     refused(2, "absent.jsonl", 0, "show", folder / "absent.jsonl")
 
 
+def check_paths():
+    """One file, or folder, for two things."""
+    folder = folder_with_input()
+    source, out = folder / "in.jsonl", folder / "out.jsonl"
+    kept = source.read_bytes()
+    (folder / "link.jsonl").symlink_to(source)
+    (folder / "lg").mkdir()
+    same = "are one and the same"
+    for ranks in (0, 2):
+        refused(2, same, ranks, *job(folder, "--logits", out))
+    refused(2, same, 0, *job(folder, "--logits", "%s/../%s/out.jsonl/" % (folder, folder.name)))
+    refused(2, same, 0, *job(folder, name="in.jsonl"))
+    refused(2, same, 0, *job(folder, "--fresh", name="link.jsonl"))
+    refused(2, same, 0, *job(folder, "--metrics", out))
+    refused(2, same, 0, *job(folder, "--trace", source))
+    refused(2, same, 0, *job(folder, "--trace", folder / "t", "--metrics", folder / "t"))
+    refused(2, "keeps beside itself", 0, *job(folder, "--logits", str(out) + ".lockstep"))
+    refused(2, "lies in the folder of --logits", 0, *job(folder, "--logits", folder / "lg", name="lg/o.jsonl"))
+    refused(2, "lies in the folder of --logits", 0, *job(folder, "--logits", folder / "lg", "--trace",
+                                                         folder / "lg" / "t"))
+    refused(2, same, 0, "render", "--model", DEMO, "--input", source, "--output", source)
+    say(source.read_bytes() == kept and sorted(p.name for p in folder.iterdir()) == ["in.jsonl", "lg", "link.jsonl"],
+        "a refused run left or changed something: %s" % list(folder.iterdir()))
+    harness.must(harness.run(0, *job(folder, "--trace", "/dev/null", "--metrics", "/dev/null")))
+
+
+def check_max_tokens():
+    """0 and every other number mean the same on the command line and in a request."""
+    folder = folder_with_input()
+    (folder / "in.jsonl").write_text('{"tokens": [1, 2, 3]}\n')
+    for number in (0, 1, 5, 1 << 20, (1 << 31) - 1):
+        result = harness.run(0, *job(folder, "--max-tokens", number))
+        given = harness.rows(folder / "out.jsonl")
+        harness.write_requests(folder / "said.jsonl", [{"tokens": [1, 2, 3], "max_tokens": number}])
+        said = harness.run(0, "run", "--model", DEMO, "--input", folder / "said.jsonl", "--output",
+                           folder / "said.out", "--progress", "none")
+        other = harness.rows(folder / "said.out")
+        for row in (*given, *other):
+            row.pop("id"), (row.get("response") or {}).pop("request_id", 0)
+            (row.get("response") or {}).get("body", {}).pop("id", 0)
+        say(result.returncode == said.returncode and given == other, "max-tokens %d: %s and %s" % (number, given, other))
+
+
 def check_permission():
     if os.geteuid() == 0:
         drop = shutil.which("setpriv")
@@ -204,7 +250,17 @@ def check_layouts():
     refused(3, "9 ranks but the model has only 8 layers", 9, *job(folder))
     refused(3, "stages", 2, *job(folder, "--stages", 3))
     refused(2, "layers", 2, *job(folder, "--layers", "0-3,5-7"))
-    refused(2, "layers", 2, *job(folder, "--layers", "0-7"))
+    for ranks in (0, 2):
+        wrong = ("--layers", "0-7", "1 range for 2 stages;") if ranks else ("--layers", "0-3,4-7", "2 ranges for 1 stage;")
+        refused(3, wrong[2], ranks, *job(folder, *wrong[:2]))
+        refused(3, wrong[2], ranks, "run", "--dry-run", "--model", "demo", *wrong[:2], "--stages", max(ranks, 1))
+        refused(3, "stages: 3 wanted", ranks, *job(folder, "--stages", 3))
+    refused(3, "2 ranges for 3 stages", 0, "plan", "--model", "demo", "--layers", "0-3,4-7", "--stages", 3)
+    for arguments in (["plan"], ["run", "--dry-run"]):
+        plan = json.loads(harness.must(harness.run(0, *arguments, "--model", "demo", "--layers", "0-0,1-4,5-7",
+                                                   "--json")).stdout)
+        say([s["last_layer"] for s in plan["stages"]] == [0, 4, 7], "stages of --layers alone: %s" % plan["stages"])
+    harness.must(harness.run(2, *job(folder, "--layers", "0-0,1-7")))
     refused(3, "kv-memory", 0, *job(folder, "--kv-memory", "1K"))
     refused(3, "9 ", 0, "plan", "--model", "demo", "--stages", 9)
     flags = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")

@@ -165,6 +165,8 @@ static void layers_as_text(void **state)
         { "0-3,4-6", 2, "layers 7 to 7 are on no stage" },
         { "0-3,4-7", 3, "2 ranges for 3 stages" },
         { "0-1,2-3,4-7", 2, "3 ranges for 2 stages" },
+        { "0-7", 2, "1 range for 2 stages" },
+        { "0-3,4-7", 1, "2 ranges for 1 stage;" },
         { "0-7", 9, "9 ranks but" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

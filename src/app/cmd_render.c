@@ -2,6 +2,7 @@
 #include "app/app.h"
 #include "app/chat_process.h"
 #include "app/model_folder.h"
+#include "app/paths.h"
 #include "app/wish.h"
 #include "jobs/render.h"
 
@@ -11,7 +12,9 @@ static ls_status render(struct ls_chat_process *chat, const struct ls_options *o
                         struct ls_render_counts *counts, struct ls_err *err)
 {
     char folder[LS_MAX_PATH], now[LS_CHAT_TIME];
-    ls_status s = ls_model_folder(folder, sizeof folder, ls_options_text(o, LS_OPT_MODEL), err);
+    ls_status s = ls_paths_check(o, err);
+    if (!s)
+        s = ls_model_folder(folder, sizeof folder, ls_options_text(o, LS_OPT_MODEL), err);
     if (!s)
         s = ls_chat_time_of(now, o, err);
     if (!s)

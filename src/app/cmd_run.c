@@ -6,6 +6,7 @@
 #include "app/link_wish.h"
 #include "app/manifest.h"
 #include "app/model_folder.h"
+#include "app/paths.h"
 #include "app/stop.h"
 #include "app/trace_file.h"
 #include "app/wish.h"
@@ -66,7 +67,11 @@ static int prepare(struct lead *r)
         return LS_EXIT_GOOD;
     if (o->command == LS_CMD_PLAN) /* the file says dry-run */
         return ls_plan_command(r->app);
-    s = ls_wish_of(&r->wish, o, &err);
+    s = ls_paths_check(o, &err);
+    if (!s)
+        s = ls_wish_of(&r->wish, o, &err);
+    if (!s && ls_options_flag(o, LS_OPT_JSON))
+        s = ls_fail(&err, LS_E_USAGE, "--json needs --dry-run: a run prints no table");
     if (!s && ls_options_flag(o, LS_OPT_FRESH) && ls_options_flag(o, LS_OPT_RESUME))
         s = ls_fail(&err, LS_E_USAGE, "--resume and --fresh, expected one of them");
     if (!s)

@@ -1,6 +1,7 @@
 #include "jobs/request.h"
 
 #include "base/size.h"
+#include "jobs/json_line.h"
 #include "jobs/request_parts.h"
 #include "text/utf8.h"
 
@@ -184,8 +185,7 @@ static ls_status read_json(struct ls_request *req, const struct ls_request_rules
                            const struct ls_line *line, struct ls_err *err)
 {
     json_error_t why;
-    json_t *root =
-        json_loadb(line->data, line->n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    json_t *root = ls_json_line(line->data, line->n, &why);
     if (!root)
         return ls_request_refuse(req, "invalid_json", err, "broken JSON at byte %d: %s",
                                  why.position, why.text);
@@ -257,7 +257,7 @@ void ls_request_finish(struct ls_request *req)
 
 static bool is_request_object(const char *data, size_t n)
 {
-    json_t *root = json_loadb(data, n, JSON_ALLOW_NUL, NULL);
+    json_t *root = ls_json_line(data, n, NULL);
     const bool is = json_object_get(root, "custom_id") || json_object_get(root, "body") ||
                     json_object_get(root, "prompt") || json_object_get(root, "tokens") ||
                     json_object_get(root, "messages") || ls_request_is_harness(root);

@@ -1,3 +1,4 @@
+#include "jobs/json_line.h"
 #include "jobs/request_parts.h"
 
 #include <inttypes.h>
@@ -30,6 +31,11 @@ struct field {
 
 const char *ls_json_shown(const json_t *value, char out[64])
 {
+    const char *large = ls_json_large(value);
+    if (large) {
+        snprintf(out, 64, "%.40s%s", large, strlen(large) > 40 ? "..." : "");
+        return out;
+    }
     switch (value ? json_typeof(value) : JSON_NULL) {
     case JSON_OBJECT:
         return "an object";
@@ -72,8 +78,7 @@ static ls_status refuse_range(struct reading *r, const struct field *f, const js
     return refuse(r, f->name, value, expected, err);
 }
 
-/* 16 and 16.0 are the same integer. */
-static bool integer_of(const json_t *value, int64_t *out)
+bool ls_json_integer(const json_t *value, int64_t *out)
 {
     if (json_is_integer(value)) {
         *out = json_integer_value(value);
@@ -93,7 +98,7 @@ static ls_status read_int(struct reading *r, const struct field *f, const json_t
                           struct ls_err *err)
 {
     int64_t v;
-    if (!integer_of(value, &v) || v < (int64_t)f->lo || v > (int64_t)f->hi)
+    if (!ls_json_integer(value, &v) || v < (int64_t)f->lo || v > (int64_t)f->hi)
         return refuse_range(r, f, value, "an integer", err);
     const int32_t small = (int32_t)v;
     memcpy((char *)r->req + f->offset, &small, sizeof small);
@@ -123,7 +128,7 @@ static ls_status read_flag(struct reading *r, const struct field *f, const json_
 static ls_status read_top_k(struct reading *r, const struct field *f, const json_t *value,
                             struct ls_err *err)
 {
-    if (!integer_of(value, &r->req->sampling.top_k) || r->req->sampling.top_k < -1)
+    if (!ls_json_integer(value, &r->req->sampling.top_k) || r->req->sampling.top_k < -1)
         return refuse(r, f->name, value, "a positive integer, or 0 or -1 for all tokens", err);
     return LS_OK;
 }
@@ -132,8 +137,8 @@ static ls_status read_seed(struct reading *r, const struct field *f, const json_
                            struct ls_err *err)
 {
     r->req->has_seed = true;
-    if (!integer_of(value, &r->req->seed))
-        return refuse(r, f->name, value, "an integer of 64 bits", err);
+    if (!ls_json_integer(value, &r->req->seed))
+        return refuse(r, f->name, value, "an integer from -2^63 to 2^63-1", err);
     return LS_OK;
 }
 
@@ -141,7 +146,7 @@ static ls_status read_best_of(struct reading *r, const struct field *f, const js
                               struct ls_err *err)
 {
     int64_t v;
-    if (!integer_of(value, &v) || v < 1 || v > LS_MAX_N)
+    if (!ls_json_integer(value, &v) || v < 1 || v > LS_MAX_N)
         return refuse_range(r, f, value, "an integer", err);
     r->best_of = (int32_t)v;
     return LS_OK;
@@ -217,7 +222,7 @@ static ls_status read_stop_ids(struct reading *r, const struct field *f, const j
     for (size_t i = 0; !status && i < n; i++) {
         int64_t id;
         const json_t *item = json_array_get(value, i);
-        if (!integer_of(item, &id) || id < 0 || id >= r->rules->vocab)
+        if (!ls_json_integer(item, &id) || id < 0 || id >= r->rules->vocab)
             return refuse(r, f->name, item, "token ids of the vocabulary", err);
         ((int32_t *)ids)[i] = (int32_t)id;
     }
@@ -279,7 +284,7 @@ static ls_status read_small(struct reading *r, const struct field *f, const json
                             int32_t *out, struct ls_err *err)
 {
     int64_t v;
-    if (!integer_of(value, &v) || v < (int64_t)f->lo || v > (int64_t)f->hi)
+    if (!ls_json_integer(value, &v) || v < (int64_t)f->lo || v > (int64_t)f->hi)
         return refuse_range(r, f, value, "an integer", err);
     *out = (int32_t)v;
     return LS_OK;

@@ -43,6 +43,9 @@ ls_status ls_request_read_document(struct ls_request *req, const struct ls_reque
 ls_status ls_request_take(struct ls_request *req, void **out, size_t n, size_t size,
                           struct ls_err *err);
 
+/* Whether a value is an integer, as 16 and 16.0 are: *out. */
+bool ls_json_integer(const json_t *value, int64_t *out);
+
 /* A value as a message shows it. */
 const char *ls_json_shown(const json_t *value, char out[64]);
 

@@ -115,8 +115,8 @@ static ls_status add_ids(struct ls_request *req, const struct ls_request_rules *
     int32_t *ids = memory;
     for (size_t i = 0; i < n; i++) {
         const json_t *item = json_array_get(list, i);
-        const json_int_t id = json_is_integer(item) ? json_integer_value(item) : -1;
-        if (id < 0 || id >= rules->vocab)
+        int64_t id;
+        if (!ls_json_integer(item, &id) || id < 0 || id >= rules->vocab)
             return ls_request_refuse(req, "token_out_of_range", err,
                                      "item %zu of %s is %s, expected a token id below %" PRId32,
                                      i, name, ls_json_shown(item, shown), rules->vocab);

@@ -183,8 +183,9 @@ ls_status ls_plan_parse_layers(const char *text, int n_layers, int n_stages, int
     if (s)
         return s;
     if (stage != n_stages)
-        return ls_fail(err, LS_E_USAGE, "layers \"%s\": %d ranges for %d stages", text, stage,
-                       n_stages);
+        return ls_fail(err, LS_E_REFUSED,
+                       "layers \"%s\": %d range%s for %d stage%s; every rank is one stage",
+                       text, stage, stage == 1 ? "" : "s", n_stages, n_stages == 1 ? "" : "s");
     if (expected != n_layers)
         return ls_fail(err, LS_E_USAGE,
                        "layers \"%s\": layers %d to %d are on no stage (the model has %d)",
