@@ -10,6 +10,7 @@ import pathlib
 import resource
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -174,7 +175,15 @@ def check_paths():
     refused(2, same, 0, "render", "--model", DEMO, "--input", source, "--output", source)
     say(source.read_bytes() == kept and sorted(p.name for p in folder.iterdir()) == ["in.jsonl", "lg", "link.jsonl"],
         "a refused run left or changed something: %s" % list(folder.iterdir()))
-    harness.must(harness.run(0, *job(folder, "--trace", "/dev/null", "--metrics", "/dev/null")))
+    try:
+        os.mknod(folder / "device", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+    except OSError:
+        print("no device may be made here: none is written to")
+        return
+    device = folder / "device"
+    harness.must(harness.run(0, *job(folder, "--trace", device, "--metrics", device)))
+    harness.must(harness.run(0, "render", "--model", DEMO, "--input", source, "--output", device))
+    say(stat.S_ISCHR(device.stat().st_mode), "a device was replaced by a file")
 
 
 def check_max_tokens():
@@ -385,6 +394,20 @@ def check_compare():
     facts = json.loads(result.stdout)
     say(not facts["equal"] and facts["different_elements"] > 0 and facts["first_difference"]["position"] == 0 and
         0 < facts["rms"] <= facts["max_abs"] and facts["max_ulp"] > 0, "a and c: %s" % facts)
+    result = harness.must(harness.run(0, "compare", folder / "a", folder / "c"), 10)
+    say("largest ulp        %d\n" % facts["max_ulp"] in result.stdout, "a and c: %s" % result.stdout)
+    zeros = []
+    for name, value in (("plus", 0), ("minus", 1 << 31)):
+        zeros.append(folder / name)
+        harness.write_safetensors(zeros[-1], {"x": ("F32", [1], value.to_bytes(4, "little"))})
+    result = harness.must(harness.run(0, "compare", *zeros), 10)
+    say("largest difference -\n" in result.stdout and "largest ulp        -\n" in result.stdout and
+        "+0 and -0          1\n" in result.stdout, "signs of zero: %s" % result.stdout)
+    facts = json.loads(harness.must(harness.run(0, "compare", "--json", *zeros), 10).stdout)
+    say(facts["max_ulp"] is None and facts["max_abs"] is None and facts["signs_of_zero"] == 1, "zeros: %s" % facts)
+    refused(2, "%s is a folder without index.json" % folder, 0, "compare", folder / "a", folder)
+    refused(2, "/dev/null: not a regular file", 0, "compare", "/dev/null", folder / "a")
+    refused(2, "%s: cannot open" % (folder / "gone"), 0, "compare", folder / "gone", folder / "a")
     one = next((folder / "a").glob("*.safetensors"))
     say(harness.must(harness.run(0, "compare", one, one)).stdout.startswith("equal"), "a file equals itself")
     broken = folder / "broken.npy"

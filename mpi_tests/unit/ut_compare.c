@@ -173,6 +173,42 @@ static void special_values(void **state)
     assert_int_equal(compare(&c, "a.npy", "b.npy"), LS_OK);
     assert_true(!c.equal && c.n_different == 3 && c.n_nan == 1 && isinf(c.max_abs));
     assert_true(c.first_position == 0);
+    assert_true(c.n_zero == 1 && c.n_measured == 1 && c.has_distance && c.has_ulp);
+}
+
+/* What cannot be measured is not 0. */
+static void unmeasured_values(void **state)
+{
+    (void)state;
+    static const uint32_t bits[] = { 0x7fc00001, 0x7fc00002, 0x80000000, 0, 0x3f800000 };
+    static const struct {
+        int a[2], b[2];
+        uint64_t n_nan, n_nan_bits, n_zero;
+        bool has_distance, has_ulp;
+    } cases[] = {
+        { { 4, 4 }, { 4, 4 }, 0, 0, 0, true, true },
+        { { 0, 4 }, { 4, 4 }, 1, 0, 0, false, false },
+        { { 0, 4 }, { 1, 4 }, 0, 1, 0, false, false },
+        { { 2, 4 }, { 3, 4 }, 0, 0, 1, false, false },
+        { { 2, 0 }, { 3, 1 }, 0, 1, 1, false, false },
+        { { 2, 3 }, { 3, 4 }, 0, 0, 1, true, true },
+    };
+    const char *header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}";
+    struct ls_comparison c;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t a[2], b[2];
+        for (int e = 0; e < 2; e++) {
+            a[e] = bits[cases[i].a[e]];
+            b[e] = bits[cases[i].b[e]];
+        }
+        write_npy("a.npy", header, a, sizeof a);
+        write_npy("b.npy", header, b, sizeof b);
+        assert_int_equal(compare(&c, "a.npy", "b.npy"), LS_OK);
+        if (c.n_nan != cases[i].n_nan || c.n_nan_bits != cases[i].n_nan_bits ||
+            c.n_zero != cases[i].n_zero || c.has_distance != cases[i].has_distance ||
+            c.has_ulp != cases[i].has_ulp)
+            fail_msg("case %zu: %d %d", i, c.has_distance, c.has_ulp);
+    }
 }
 
 static void other_types_and_shapes_are_never_equal(void **state)
@@ -185,10 +221,11 @@ static void other_types_and_shapes_are_never_equal(void **state)
     write_safetensors("b.safetensors", "F64", 2, wide, sizeof wide);
     assert_int_equal(compare(&c, "a.safetensors", "b.safetensors"), LS_OK);
     assert_true(!c.equal && c.n_mismatched == 1 && c.n_different == 0);
+    assert_true(c.has_distance && c.max_abs == 0 && !c.has_ulp);
     assert_non_null(strstr(c.first_mismatch, "'x' has another type in B"));
     write_safetensors("b.safetensors", "F64", 2, off, sizeof off);
     assert_int_equal(compare(&c, "a.safetensors", "b.safetensors"), LS_OK);
-    assert_true(c.n_different == 1 && c.max_abs == 1 && c.max_ulp == 0);
+    assert_true(c.n_different == 1 && c.has_distance && c.max_abs == 1 && !c.has_ulp);
     write_safetensors("b.safetensors", "F32", 1, x, sizeof x / 2);
     assert_int_equal(compare(&c, "a.safetensors", "b.safetensors"), LS_OK);
     assert_true(!c.equal && c.n_tensors == 0);
@@ -197,6 +234,7 @@ static void other_types_and_shapes_are_never_equal(void **state)
     write_safetensors("b.safetensors", "F8_E4M3", 2, "abdd", 4);
     assert_int_equal(compare(&c, "a.safetensors", "b.safetensors"), LS_OK);
     assert_true(!c.equal && c.first_position == 1 && c.first_element == 0);
+    assert_true(!c.has_distance && !c.has_ulp);
 }
 
 static void write_index(const char *text)
@@ -283,6 +321,7 @@ int main(void)
         cmocka_unit_test(elements),
         cmocka_unit_test(finds_the_first_difference),
         cmocka_unit_test(special_values),
+        cmocka_unit_test(unmeasured_values),
         cmocka_unit_test(other_types_and_shapes_are_never_equal),
         cmocka_unit_test(folders_have_names_and_positions),
         cmocka_unit_test(broken_folders_are_refused),

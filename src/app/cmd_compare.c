@@ -17,6 +17,24 @@ static void print_first(const struct ls_comparison *c)
            c->first_name, c->first_position, c->first_element, c->first_a, c->first_b);
 }
 
+static void print_figures(const struct ls_comparison *c)
+{
+    if (c->has_distance)
+        printf("largest difference %.9g\nrms difference     %.9g\n", c->max_abs, c->rms);
+    else
+        printf("largest difference -\nrms difference     -\n");
+    if (c->has_ulp)
+        printf("largest ulp        %" PRIu64 "\n", c->max_ulp);
+    else
+        printf("largest ulp        -\n");
+}
+
+static void print_count(const char *what, uint64_t n)
+{
+    if (n)
+        printf("%-18s %" PRIu64 "\n", what, n);
+}
+
 static void print_text(const struct ls_comparison *c)
 {
     printf("%s\n", c->equal ? "equal, bit for bit" : "DIFFERENT");
@@ -28,13 +46,13 @@ static void print_text(const struct ls_comparison *c)
     print_first(c);
     if (!c->n_different)
         return;
-    printf("largest difference %.9g\nrms difference     %.9g\nlargest ulp        %" PRIu64 "\n",
-           c->max_abs, c->rms, c->max_ulp);
-    if (c->n_nan)
-        printf("NaN on one side    %" PRIu64 "\n", c->n_nan);
+    print_figures(c);
+    print_count("NaN on one side", c->n_nan);
+    print_count("NaN of other bits", c->n_nan_bits);
+    print_count("+0 and -0", c->n_zero);
 }
 
-/* JSON has no infinity: null. */
+/* JSON has no infinity: null, as for what was not measured. */
 static json_t *real(double x)
 {
     return isfinite(x) ? json_real(x) : json_null();
@@ -48,15 +66,19 @@ static json_t *to_json(const struct ls_comparison *c)
             json_pack("{s:s, s:I, s:I, s:o, s:o}", "tensor", c->first_name, "position",
                       (json_int_t)c->first_position, "element", (json_int_t)c->first_element,
                       "a", real(c->first_a), "b", real(c->first_b));
-    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:o, s:s}",
+    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, "
+                     "s:o, s:s}",
                      "equal", c->equal, "tensors", (json_int_t)c->n_tensors,
                      "different_tensors", (json_int_t)c->n_different_tensors, "only_a",
                      (json_int_t)c->n_only_a, "only_b", (json_int_t)c->n_only_b, "mismatched",
                      (json_int_t)c->n_mismatched, "elements", (json_int_t)c->n_elements,
                      "different_elements", (json_int_t)c->n_different, "nan_on_one_side",
-                     (json_int_t)c->n_nan, "max_abs", real(c->max_abs), "rms", real(c->rms),
-                     "max_ulp", (json_int_t)c->max_ulp, "first_difference", first,
-                     "first_mismatch", c->first_mismatch);
+                     (json_int_t)c->n_nan, "nan_of_other_bits", (json_int_t)c->n_nan_bits,
+                     "signs_of_zero", (json_int_t)c->n_zero, "max_abs",
+                     c->has_distance ? real(c->max_abs) : json_null(), "rms",
+                     c->has_distance ? real(c->rms) : json_null(), "max_ulp",
+                     c->has_ulp ? json_integer((json_int_t)c->max_ulp) : json_null(),
+                     "first_difference", first, "first_mismatch", c->first_mismatch);
 }
 
 static int report(const struct ls_app *app, const struct ls_comparison *c)

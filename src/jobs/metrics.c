@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void put_label(struct ls_out *out, const char *output)
@@ -66,21 +67,24 @@ static void fill(struct ls_out *out, const struct ls_metrics *m,
     ls_out_text(out, "\n");
 }
 
+/* A file is replaced as a whole; a device is written to, and stays one. */
 static ls_status replace(const struct ls_metrics *m, const struct ls_out *text,
                          struct ls_err *err)
 {
     char *part;
-    if (text->failed || asprintf(&part, "%s.part", m->path) < 0)
+    struct stat st;
+    const bool device = !stat(m->path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+    if (text->failed || asprintf(&part, "%s%s", m->path, device ? "" : ".part") < 0)
         return ls_fail(err, LS_E_MEMORY, "out of memory for metrics");
     int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     const bool good = fd >= 0 && write(fd, text->data, text->n) == (ssize_t)text->n;
     ls_status status = LS_OK;
-    if (!good || rename(part, m->path))
+    if (!good || (!device && rename(part, m->path)))
         status = ls_fail(err, ls_io_status(errno), "cannot write metrics %s: %s", m->path,
                          strerror(errno));
     if (fd >= 0)
         close(fd);
-    if (fd >= 0 && status)
+    if (fd >= 0 && status && !device)
         unlink(part);
     free(part);
     return status;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct rendering {
@@ -127,8 +128,9 @@ static ls_status open_both(struct rendering *r, const char *input, const char *p
 /* All of it reaches the disk, and only then the name. */
 static ls_status keep(FILE *out, const char *part, const char *output, struct ls_err *err)
 {
-    const bool good = !fflush(out) && !fsync(fileno(out));
-    if (good && !rename(part, output))
+    const bool whole = !strcmp(part, output); /* a device, which stays one */
+    const bool good = !fflush(out) && (whole || !fsync(fileno(out)));
+    if (good && (whole || !rename(part, output)))
         return LS_OK;
     return ls_fail(err, ls_io_status(errno), "cannot write %s: %s", output, strerror(errno));
 }
@@ -138,8 +140,10 @@ ls_status ls_render_file(const char *input, const char *output, const struct ls_
 {
     struct rendering r = { .chat = chat, .counts = counts, .lines = { .fd = -1 } };
     char *part = NULL;
+    struct stat st;
+    const bool device = !stat(output, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
     *counts = (struct ls_render_counts){ 0 };
-    if (asprintf(&part, "%s.part", output) < 0)
+    if (asprintf(&part, "%s%s", output, device ? "" : ".part") < 0)
         return ls_fail(err, LS_E_MEMORY, "out of memory for a path");
     ls_status status = open_both(&r, input, part, err);
     if (!status)
@@ -148,7 +152,7 @@ ls_status ls_render_file(const char *input, const char *output, const struct ls_
         status = keep(r.out, part, output, err);
     if (r.out)
         fclose(r.out);
-    if (status && r.out)
+    if (status && r.out && !device)
         unlink(part);
     if (r.lines.fd > STDIN_FILENO)
         close(r.lines.fd);

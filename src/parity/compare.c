@@ -15,6 +15,13 @@ struct pair {
     struct ls_tensor a, b;
     uint64_t columns; /* elements of a row */
     bool different;
+    bool raw; /* bytes, not numbers */
+};
+
+struct sums {
+    double squares;
+    uint64_t n_ulp; /* elements measured in units in the last place */
+    bool no_ulp;    /* a pair of tensors that has none */
 };
 
 static void say_mismatch(struct ls_comparison *out, const char *name, const char *what)
@@ -35,7 +42,22 @@ static void take_first(struct ls_comparison *out, const struct pair *p, uint64_t
     out->first_b = ls_element_value(p->b.data, p->b.dtype, i);
 }
 
-static void compare_element(struct ls_comparison *out, struct pair *p, uint64_t i, double *sum)
+static void measure(struct ls_comparison *out, const struct pair *p, uint64_t i, double a,
+                    double b, struct sums *sums)
+{
+    const double d = fabs(a - b);
+    out->n_measured++;
+    out->max_abs = fmax(out->max_abs, d);
+    sums->squares += d * d;
+    if (p->a.dtype != p->b.dtype)
+        return;
+    const uint64_t ulps = ls_element_ulps(p->a.data, p->b.data, p->a.dtype, i);
+    sums->n_ulp += ulps > 0;
+    out->max_ulp = ls_max_u64(out->max_ulp, ulps);
+}
+
+static void compare_element(struct ls_comparison *out, struct pair *p, uint64_t i,
+                            struct sums *sums)
 {
     const size_t size = ls_dtype_bytes(p->a.dtype);
     const bool same_type = p->a.dtype == p->b.dtype;
@@ -48,16 +70,12 @@ static void compare_element(struct ls_comparison *out, struct pair *p, uint64_t 
     take_first(out, p, i);
     p->different = true;
     out->n_different++;
-    if (isnan(a) != isnan(b))
-        out->n_nan++;
     if (isnan(a) || isnan(b))
-        return;
-    const double d = a == b ? 0 : fabs(a - b); /* equal infinities differ by nothing */
-    out->max_abs = fmax(out->max_abs, d);
-    *sum += d * d;
-    if (same_type)
-        out->max_ulp =
-            ls_max_u64(out->max_ulp, ls_element_ulps(p->a.data, p->b.data, p->a.dtype, i));
+        ++*(isnan(a) && isnan(b) ? &out->n_nan_bits : &out->n_nan);
+    else if (a == 0 && b == 0)
+        out->n_zero++;
+    else if (!p->raw)
+        measure(out, p, i, a, b, sums);
 }
 
 static uint64_t n_elements(const struct ls_tensor *t)
@@ -66,7 +84,7 @@ static uint64_t n_elements(const struct ls_tensor *t)
 }
 
 static void compare_values(struct ls_comparison *out, struct pair *p, struct ls_dump *a,
-                           struct ls_dump *b, double *sum)
+                           struct ls_dump *b, struct sums *sums)
 {
     const uint64_t n = n_elements(&p->a), size = ls_dtype_bytes(p->a.dtype);
     uint64_t released = 0;
@@ -76,7 +94,7 @@ static void compare_values(struct ls_comparison *out, struct pair *p, struct ls_
             p->a.dtype == p->b.dtype &&
             !memcmp(p->a.data + i * size, p->b.data + i * size, (size_t)((end - i) * size));
         for (uint64_t e = equal ? end : i; e < end; e++)
-            compare_element(out, p, e, sum);
+            compare_element(out, p, e, sums);
         if ((end - released) * size < RELEASE_BYTES)
             continue;
         const uint64_t size_b = ls_dtype_bytes(p->b.dtype);
@@ -137,7 +155,8 @@ static ls_status view_both(struct pair *p, struct ls_dump *a, size_t i, struct l
 }
 
 static ls_status compare_pair(struct ls_comparison *out, struct ls_dump *a, size_t i,
-                              struct ls_dump *b, size_t j, double *sum, struct ls_err *err)
+                              struct ls_dump *b, size_t j, struct sums *sums,
+                              struct ls_err *err)
 {
     struct pair p = { .different = false };
     const ls_status s = view_both(&p, a, i, b, j, err);
@@ -153,10 +172,12 @@ static ls_status compare_pair(struct ls_comparison *out, struct ls_dump *a, size
     for (int d = 1; d < p.a.n_dims; d++)
         p.columns *= p.a.dims[d] ? p.a.dims[d] : 1;
     if (!ls_element_is_known(p.a.dtype)) {
+        p.raw = true;
         as_bytes(&p.a, &p.columns);
         as_bytes(&p.b, &(uint64_t){ 0 });
     }
-    compare_values(out, &p, a, b, sum);
+    compare_values(out, &p, a, b, sums);
+    sums->no_ulp = sums->no_ulp || p.a.dtype != p.b.dtype;
     out->n_tensors++;
     if (p.a.dtype != p.b.dtype) {
         out->n_mismatched++;
@@ -179,7 +200,7 @@ ls_status ls_compare(struct ls_comparison *out, struct ls_dump *a, struct ls_dum
                      struct ls_err *err)
 {
     struct ls_comparison c = { .equal = false };
-    double sum = 0;
+    struct sums sums = { 0 };
     for (size_t i = 0; i < ls_dump_n(a); i++) {
         const int64_t j = partner_of(a, i, b);
         if (j < 0) {
@@ -187,7 +208,7 @@ ls_status ls_compare(struct ls_comparison *out, struct ls_dump *a, struct ls_dum
             say_mismatch(&c, ls_dump_entry(a, i)->name, "is only in A");
             continue;
         }
-        const ls_status s = compare_pair(&c, a, i, b, (size_t)j, &sum, err);
+        const ls_status s = compare_pair(&c, a, i, b, (size_t)j, &sums, err);
         if (s)
             return s;
     }
@@ -196,7 +217,9 @@ ls_status ls_compare(struct ls_comparison *out, struct ls_dump *a, struct ls_dum
             c.n_only_b++;
             say_mismatch(&c, ls_dump_entry(b, j)->name, "is only in B");
         }
-    c.rms = c.n_elements ? sqrt(sum / (double)c.n_elements) : 0;
+    c.rms = c.n_elements ? sqrt(sums.squares / (double)c.n_elements) : 0;
+    c.has_distance = c.n_measured > 0 || (c.n_elements > 0 && c.n_different == 0);
+    c.has_ulp = sums.n_ulp > 0 || (c.has_distance && c.n_different == 0 && !sums.no_ulp);
     c.equal = !c.n_different && !c.n_only_a && !c.n_only_b && !c.n_mismatched;
     *out = c;
     return LS_OK;

@@ -2,7 +2,8 @@
  *
  * Layer: parity. Local. Streams: two mapped files, a block of each at a time; pages are let go
  * behind the reader. Values of different types are compared as numbers but never count as
- * equal. */
+ * equal. What cannot be measured (a distance to NaN, units in the last place between types, any
+ * distance of bytes that are no number here) is never given as 0. */
 #ifndef LS_PARITY_COMPARE_H
 #define LS_PARITY_COMPARE_H
 
@@ -18,10 +19,15 @@ struct ls_comparison {
     uint64_t n_only_a, n_only_b;
     uint64_t n_mismatched; /* in both, but of another shape, type or first position */
     uint64_t n_elements, n_different; /* of the compared tensors */
-    uint64_t n_nan;                   /* NaN on one side only; not in the figures below */
-    double max_abs, rms;              /* over all compared elements */
-    uint64_t max_ulp; /* steps between neighbours of the type; of equal float types only */
-    bool equal;       /* all names, types, shapes and bits */
+    /* Of the different ones, what has no distance and is not in the figures below: */
+    uint64_t n_nan;      /* NaN on one side only */
+    uint64_t n_nan_bits; /* NaN on both sides, of other bits */
+    uint64_t n_zero;     /* +0 and -0 */
+    uint64_t n_measured; /* different elements that have a distance */
+    double max_abs, rms; /* over all compared elements; nothing when !has_distance */
+    uint64_t max_ulp;    /* steps between neighbours of the type; nothing when !has_ulp */
+    bool has_distance, has_ulp;
+    bool equal; /* all names, types, shapes and bits */
 
     /* The first element whose bits differ, in the order of A. */
     bool has_first;

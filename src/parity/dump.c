@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { MAX_INDEX_BYTES = 1 << 30 };
 
@@ -41,6 +42,16 @@ static void close_file(struct ls_dump *d)
     d->n_tensors = 0;
 }
 
+/* A checkpoint's files are named by their last part; here there are two folders. */
+static ls_status name_whole(const char *path, struct ls_err *err)
+{
+    const char *const slash = strrchr(path, '/');
+    const size_t n = slash ? (size_t)(slash - path) + 1 : 0;
+    char text[LS_ERR_TEXT];
+    snprintf(text, sizeof text, "%s", err->text);
+    return ls_fail(err, err->status, "%.*s%s", (int)n, path, text);
+}
+
 static ls_status open_file(struct ls_dump *d, const char *path, struct ls_err *err)
 {
     if (d->path && !strcmp(d->path, path))
@@ -52,7 +63,7 @@ static ls_status open_file(struct ls_dump *d, const char *path, struct ls_err *e
     ls_status s = ls_mapping_open(&d->mapping, path, err);
     if (s) {
         free(copy);
-        return s;
+        return name_whole(path, err);
     }
     d->path = copy;
     ls_arena_init(&d->file_arena);
@@ -172,9 +183,14 @@ static ls_status read_index(struct ls_dump *d, const char *folder, struct ls_err
     size_t n;
     json_error_t problem;
     snprintf(path, sizeof path, "%s/index.json", folder);
+    if (access(path, F_OK))
+        return ls_fail(err, LS_E_IO,
+                       "%s is a folder without index.json; expected a folder of --logits, or a "
+                       "safetensors or npy file",
+                       folder);
     ls_status s = ls_file_read(path, MAX_INDEX_BYTES, &text, &n, err);
     if (s)
-        return s;
+        return name_whole(path, err);
     json_t *const root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &problem);
     ls_free(text);
     if (!json_is_object(root)) {
