@@ -181,7 +181,6 @@ def main():
     options = {"options": "--progress none"}
     first = evaluate(folder, "one", options)
     runs = {
-        "two ranks": evaluate(folder, "two", {**options, "launcher": "mpirun -n 2"}),
         "three ranks, batches": evaluate(
             folder,
             "three",

@@ -53,10 +53,8 @@ def reference():
 
 def all_templates():
     found = {path.stem: path.read_text(encoding="utf-8") for path in sorted(CHATS.glob("*.jinja"))}
-    folders = [
-        DEMO,
-        *(pathlib.Path(os.environ["LOCKSTEP_MODELS"]).iterdir() if "LOCKSTEP_MODELS" in os.environ else ()),
-    ]
+    models = os.environ.get("LOCKSTEP_MODELS")
+    folders = [DEMO, *(pathlib.Path(models).iterdir() if models else ())]
     for folder in folders:
         config = folder / "tokenizer_config.json"
         template = json.loads(config.read_text()).get("chat_template") if config.exists() else None
