@@ -39,7 +39,7 @@ static const struct ending endings[] = {
     { "ranks", 0, LS_E_REFUSED, "ranks but the model has only 5 layers", NULL },
     { "stages", 0, LS_E_REFUSED, "every rank is one stage", NULL },
     { "layers", 0, LS_E_USAGE, "layers \"0-9\"", NULL },
-    { "context", 0, LS_E_MEMORY, "or lower context", NULL },
+    { "context", 0, LS_E_MEMORY, "raise kv-memory to at least", NULL },
     { "no-model", 0, LS_E_IO, "config.json", NULL },
 };
 

@@ -270,7 +270,9 @@ def check_layouts():
                                                    "--json")).stdout)
         say([s["last_layer"] for s in plan["stages"]] == [0, 4, 7], "stages of --layers alone: %s" % plan["stages"])
     harness.must(harness.run(2, *job(folder, "--layers", "0-0,1-7")))
-    refused(3, "kv-memory", 0, *job(folder, "--kv-memory", "1K"))
+    refused(3, "kv-memory allows 1 byte; raise kv-memory to at least 2048K", 0, *job(folder, "--kv-memory", "1"))
+    harness.must(harness.run(0, *job(folder, "--kv-memory", "2048K")))
+    refused(3, "raise kv-memory to at least 2048K, or lower context to 992", 0, *job(folder, "--kv-memory", "2047K"))
     refused(3, "9 ", 0, "plan", "--model", "demo", "--stages", 9)
     flags = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
     if "avx512f" not in flags:

@@ -153,6 +153,38 @@ static void shared_caches_stay_together(void **state)
     close_model(&m);
 }
 
+/* What a refusal advises is enough, and what is a little less is not. */
+static void advice_helps(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "llama-f32", "mistral", "gemma3" };
+    struct ls_err err;
+    for (int i = 0; i < 3 * 3; i++) {
+        struct model m;
+        open_model(&m, names[i / 3]);
+        const int n_ranks = i % 3 + 1;
+        m.wish.kv_bytes = 1;
+        assert_int_equal(form(&m, n_ranks, &err), LS_E_MEMORY);
+        const char *advice = strstr(err.text, "at least ");
+        assert_non_null(advice);
+        assert_null(strstr(err.text, "lower context"));
+        const uint64_t kib = strtoull(advice + 9, NULL, 10);
+        m.wish.kv_bytes = (kib - 1) * 1024;
+        assert_int_equal(form(&m, n_ranks, &err), LS_E_MEMORY);
+        advice = strstr(err.text, "lower context to ");
+        if (advice) {
+            const int32_t context = m.arch.context;
+            m.arch.context = atoi(advice + 17);
+            assert_true(m.arch.context > 0 && m.arch.context < context);
+            assert_int_equal(form(&m, n_ranks, &err), LS_OK);
+            m.arch.context = context;
+        }
+        m.wish.kv_bytes = kib * 1024;
+        assert_int_equal(form(&m, n_ranks, &err), LS_OK);
+        close_model(&m);
+    }
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -168,7 +200,7 @@ static void refusals(void **state)
     m.wish.threads = 5000;
     refuse(&m, 1, LS_E_USAGE, "threads: 5000");
     m.wish.kv_bytes = 1;
-    refuse(&m, 1, LS_E_MEMORY, "kv-memory allows 0 bytes; raise kv-memory to at least");
+    refuse(&m, 1, LS_E_MEMORY, "kv-memory allows 1 byte; raise kv-memory to at least");
     m.reports[1].memory_bytes = 100000;
     refuse(&m, 2, LS_E_MEMORY, "rank 1 on node1: layers");
     m.reports[1].memory_bytes = 8ull << 30;
@@ -378,6 +410,7 @@ int main(void)
         cmocka_unit_test(wishes_are_kept),
         cmocka_unit_test(windowed_cache_is_small),
         cmocka_unit_test(shared_caches_stay_together),
+        cmocka_unit_test(advice_helps),
         cmocka_unit_test(refusals),
         cmocka_unit_test(little_memory_lowers_the_cache),
         cmocka_unit_test(check_finds_contradictions),

@@ -24,14 +24,16 @@ enum {
     KV_SHARE_PERCENT = 80,  /* of the memory that weights and scratch leave */
 };
 
-enum { SIZE_TEXT = 32 };
+enum { SIZE_TEXT = 32, ADVICE_TEXT = 128 };
 
-/* "1.50 GiB", for messages. Returns text. */
+/* "1.50 GiB", for messages. */
 static const char *size_text(uint64_t bytes, char text[SIZE_TEXT])
 {
     static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
     double value = (double)bytes;
     int unit = 0;
+    if (bytes == 1)
+        return "1 byte";
     for (; value >= 1024 && unit < 4; unit++)
         value /= 1024;
     snprintf(text, SIZE_TEXT, "%.*f %s", unit ? 2 : 0, value, units[unit]);
@@ -180,6 +182,43 @@ static ls_status blocks_allowed(const struct ls_plan *plan, const struct ls_arch
     return LS_OK;
 }
 
+/* What the cache of one sequence of the full context takes on the stage where it takes most. */
+static uint64_t largest_need(const struct ls_plan *plan, const struct ls_arch *arch,
+                             uint32_t worst)
+{
+    uint64_t most = 0;
+    for (int i = 0; i < plan->n_stages; i++)
+        most = ls_max_u64(most, worst * block_bytes(arch, &plan->stages[i]));
+    return most;
+}
+
+/* The longest context, in whole blocks, of which one sequence fits everywhere; 0: none. */
+static uint32_t longest_context(const struct ls_plan *plan, const struct ls_arch *arch,
+                                uint64_t room_of_one, uint64_t blocks)
+{
+    for (int i = 0; i < plan->n_stages && room_of_one; i++)
+        blocks = ls_min_u64(blocks, room_of_one / block_bytes(arch, &plan->stages[i]));
+    uint32_t n = plan->limits.context / LS_KV_BLOCK;
+    while (n > 0 &&
+           ls_scheduler_worst_blocks(plan, ls_plan_all_window(arch), n * LS_KV_BLOCK) > blocks)
+        n--;
+    return n * LS_KV_BLOCK;
+}
+
+/* The smallest changes that help; kv-memory is one size for all ranks. */
+static void advise(const struct ls_plan *plan, const struct ls_arch *arch,
+                   const struct ls_run_wish *wish, uint32_t worst, uint64_t blocks,
+                   char text[ADVICE_TEXT])
+{
+    const uint32_t fits = longest_context(plan, arch, wish->kv_bytes, blocks);
+    const uint64_t kib = (largest_need(plan, arch, worst) + 1023) / 1024;
+    int n = wish->kv_bytes
+                ? snprintf(text, ADVICE_TEXT, "raise kv-memory to at least %" PRIu64 "K", kib)
+                : snprintf(text, ADVICE_TEXT, "use more ranks on more hosts");
+    if (fits)
+        snprintf(text + n, ADVICE_TEXT - (size_t)n, ", or lower context to %" PRIu32, fits);
+}
+
 /* The smallest cache that holds one sequence of the full context. */
 static ls_status check_one_context(const struct ls_plan *plan, const struct ls_arch *arch,
                                    const struct ls_run_wish *wish,
@@ -191,19 +230,15 @@ static ls_status check_one_context(const struct ls_plan *plan, const struct ls_a
     if (blocks >= worst)
         return LS_OK;
     uint64_t per_block = block_bytes(arch, &plan->stages[rank]);
-    char need[SIZE_TEXT], room[SIZE_TEXT], advice[64 + SIZE_TEXT];
-    size_text(worst * per_block, need);
-    if (wish->kv_bytes)
-        snprintf(advice, sizeof advice, "raise kv-memory to at least %s", need);
-    else
-        snprintf(advice, sizeof advice, "use more ranks on more hosts");
+    char need[SIZE_TEXT], room[SIZE_TEXT], advice[ADVICE_TEXT];
+    advise(plan, arch, wish, worst, blocks, advice);
     return ls_fail(
         err, LS_E_MEMORY,
-        "rank %d on %s: the cache of one sequence of %u tokens needs %s, %s %s; %s, or "
-        "lower context (%" PRIu64 " would fit)",
-        rank, report->host, plan->limits.context, need,
+        "rank %d on %s: the cache of one sequence of %u tokens needs %s, %s %s; %s", rank,
+        report->host, plan->limits.context, size_text(worst * per_block, need),
         wish->kv_bytes ? "kv-memory allows" : "memory leaves",
-        size_text(blocks * per_block, room), advice, blocks * LS_KV_BLOCK);
+        size_text(blocks || !wish->kv_bytes ? blocks * per_block : wish->kv_bytes, room),
+        advice);
 }
 
 /* Scratch depends on the number of slots, which the cache may still lower: an upper bound. */
