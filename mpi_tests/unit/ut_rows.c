@@ -224,6 +224,46 @@ static void generated_logprobs(void **state)
     }
 }
 
+/* Of a text cut at a stop only the tokens that begin in it are listed. */
+static void logprobs_end_with_the_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes, *fields;
+        size_t n; /* listed */
+    } cases[] = {
+        { "abcdef", "", 7 },
+        { "abcdef", ",\"stop\":\"cd\"", 2 },
+        { "abcdef", ",\"stop\":[\"ef\",\"bcd\",\"d\"]", 1 },
+        { "abcdef", ",\"stop\":\"a\"", 0 },
+        { "abcdef", ",\"stop_token_ids\":[99]", 3 },
+        { "a\xe2\x82\xac!", ",\"stop\":\"\xe2\x82\xac\"", 1 },
+        { "a\xe2\x82\xac!b", ",\"stop\":\"b\"", 5 },
+    };
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
+        char line[1024], fields[128];
+        json_t *choice;
+        const bool echo = i % 2;
+        snprintf(fields, sizeof fields, "%s,\"logprobs\":1%s", cases[i / 2].fields,
+                 echo ? ",\"echo\":true" : "");
+        scripted(line, cases[i / 2].bytes, fields);
+        json_t *row = run(line, &choice);
+        const json_t *lp = json_object_get(choice, "logprobs");
+        const json_t *offsets = json_object_get(lp, "text_offset");
+        const size_t n_prompt = echo ? 1 + strlen(cases[i / 2].bytes) : 0;
+        const size_t n = n_prompt + cases[i / 2].n;
+        if (json_array_size(offsets) != n)
+            fail_msg("%s: %zu tokens, expected %zu", line, json_array_size(offsets), n);
+        assert_int_equal(json_array_size(json_object_get(lp, "tokens")), n);
+        assert_int_equal(json_array_size(json_object_get(lp, "token_logprobs")), n);
+        assert_int_equal(json_array_size(json_object_get(lp, "top_logprobs")), n);
+        for (size_t k = 0; k < n; k++)
+            assert_true((size_t)json_integer_value(json_array_get(offsets, k)) <=
+                        json_string_length(json_object_get(choice, "text")));
+        json_decref(row);
+    }
+}
+
 static void echoed_logprobs(void **state)
 {
     (void)state;
@@ -425,11 +465,17 @@ static int drop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ends_and_stops),        cmocka_unit_test(only_whole_characters),
-        cmocka_unit_test(nothing_to_generate),   cmocka_unit_test(generated_logprobs),
-        cmocka_unit_test(echoed_logprobs),       cmocka_unit_test(envelope),
-        cmocka_unit_test(model_name_of_the_run), cmocka_unit_test(digests),
-        cmocka_unit_test(several_choices),       cmocka_unit_test(seeds),
+        cmocka_unit_test(ends_and_stops),
+        cmocka_unit_test(only_whole_characters),
+        cmocka_unit_test(nothing_to_generate),
+        cmocka_unit_test(generated_logprobs),
+        cmocka_unit_test(logprobs_end_with_the_text),
+        cmocka_unit_test(echoed_logprobs),
+        cmocka_unit_test(envelope),
+        cmocka_unit_test(model_name_of_the_run),
+        cmocka_unit_test(digests),
+        cmocka_unit_test(several_choices),
+        cmocka_unit_test(seeds),
         cmocka_unit_test(without_a_tokenizer),
     };
     return cmocka_run_group_tests(tests, make, drop);

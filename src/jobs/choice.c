@@ -196,7 +196,7 @@ static void cut_at_stop(struct ls_choice *c, size_t n_old)
     if (!ls_stops_find(&c->req->stops, c->text.data, c->text.n, n_old, &cut))
         return;
     c->text.n = cut;
-    c->stopped = c->ended = true;
+    c->cut = c->stopped = c->ended = true;
 }
 
 /* Text held back at the end (a cut character) comes out now, and may complete a stop. */

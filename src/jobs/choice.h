@@ -38,6 +38,7 @@ struct ls_choice {
     struct ls_ids tokens; /* generated, the one that ended it included */
     struct ls_bytes text; /* of the continuation: whole characters, cut at a stop */
     bool stopped;         /* by an end token or a stop; else by length */
+    bool cut;             /* text was cut at a stop: of the last tokens nothing may be left */
     struct ls_scores scores, prompt_scores; /* echo puts the prompt's tokens into scores too */
     struct ls_spooled rows;                 /* logits for the files */
     uint32_t first_row;                     /* position of the first of them */

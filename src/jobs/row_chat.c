@@ -31,12 +31,14 @@ static ls_status add_logprob(struct ls_out *out, int32_t token, double logprob,
     return status ? status : add_bytes(out, token, tokenizer, err);
 }
 
-static ls_status add_logprobs(struct ls_out *out, const struct ls_scores *s,
+static ls_status add_logprobs(struct ls_out *out, const struct ls_choice *c,
                               const struct ls_tokenizer *tokenizer, struct ls_err *err)
 {
-    ls_status status = LS_OK;
+    const struct ls_scores *s = &c->scores;
+    size_t n;
+    ls_status status = ls_row_n_shown(&n, c, tokenizer, err);
     ls_out_text(out, "{\"content\":[");
-    for (size_t at = 0; !status && at < s->n; at++) {
+    for (size_t at = 0; !status && at < n; at++) {
         const struct ls_top *top = s->tops + at * (size_t)s->n_top;
         ls_out_text(out, at ? "," : "");
         status = add_logprob(out, s->items[at].token, s->items[at].logprob, tokenizer, err);
@@ -64,7 +66,7 @@ ls_status ls_row_chat_choice(struct ls_out *out, const struct ls_choice *c,
     if (c->req->logprobs < 0)
         ls_out_text(out, "null");
     else
-        status = add_logprobs(out, &c->scores, tokenizer, err);
+        status = add_logprobs(out, c, tokenizer, err);
     ls_out_text(out,
                 c->stopped ? ",\"finish_reason\":\"stop\"}" : ",\"finish_reason\":\"length\"}");
     return status;

@@ -97,6 +97,34 @@ ls_status ls_row_top(struct ls_out *out, const struct ls_scores *scores, size_t 
     return status;
 }
 
+static ls_status count_shown(size_t *n, const struct ls_choice *c, struct ls_detok *d,
+                             struct ls_err *err)
+{
+    struct ls_bytes text = { 0 };
+    ls_status status = c->req->text_alone ? LS_OK : ls_prime_detok(d, c->prompt, err);
+    size_t i = 0;
+    for (; !status && i < c->tokens.n && text.n < c->text.n; i++)
+        status = ls_detok_feed(d, c->tokens.data[i], &text, err);
+    ls_bytes_finish(&text);
+    *n = i;
+    return status;
+}
+
+ls_status ls_row_n_shown(size_t *n, const struct ls_choice *c,
+                         const struct ls_tokenizer *tokenizer, struct ls_err *err)
+{
+    struct ls_detok *detok;
+    *n = c->tokens.n;
+    if (!c->cut || !tokenizer)
+        return LS_OK;
+    ls_status status = ls_detok_create(&detok, tokenizer, true, err);
+    if (status)
+        return status;
+    status = count_shown(n, c, detok, err);
+    ls_detok_destroy(detok);
+    return status;
+}
+
 static uint32_t n_chars(const uint8_t *text, size_t n)
 {
     uint32_t chars = 0;
@@ -105,9 +133,9 @@ static uint32_t n_chars(const uint8_t *text, size_t n)
     return chars;
 }
 
-/* How many characters of the whole text stand in front of each token. */
-static ls_status add_offsets(struct ls_out *out, const struct ls_choice *c, struct ls_detok *d,
-                             struct ls_err *err)
+/* How many characters of the whole text stand in front of each token that is shown. */
+static ls_status add_offsets(struct ls_out *out, const struct ls_choice *c, size_t n_shown,
+                             struct ls_detok *d, struct ls_err *err)
 {
     struct ls_bytes text = { 0 };
     uint32_t chars = 0;
@@ -115,7 +143,7 @@ static ls_status add_offsets(struct ls_out *out, const struct ls_choice *c, stru
     ls_status status = LS_OK;
     if (d && !n_prompt && !c->req->text_alone)
         status = ls_prime_detok(d, c->prompt, err);
-    for (size_t i = 0; !status && i < n_prompt + c->tokens.n; i++) {
+    for (size_t i = 0; !status && i < n_prompt + n_shown; i++) {
         ls_out_text(out, i ? "," : "");
         ls_out_u64(out, chars);
         text.n = 0;
@@ -127,14 +155,14 @@ static ls_status add_offsets(struct ls_out *out, const struct ls_choice *c, stru
     return status;
 }
 
-static ls_status add_text_offset(struct ls_out *out, const struct ls_choice *c,
+static ls_status add_text_offset(struct ls_out *out, const struct ls_choice *c, size_t n_shown,
                                  const struct ls_tokenizer *tokenizer, struct ls_err *err)
 {
     struct ls_detok *detok = NULL;
     ls_status status = tokenizer ? ls_detok_create(&detok, tokenizer, true, err) : LS_OK;
     ls_out_text(out, "],\"text_offset\":[");
     if (!status)
-        status = add_offsets(out, c, detok, err);
+        status = add_offsets(out, c, n_shown, detok, err);
     ls_out_text(out, "]}");
     ls_detok_destroy(detok);
     return status;
@@ -145,25 +173,27 @@ ls_status ls_row_logprobs(struct ls_out *out, const struct ls_choice *choice,
 {
     const struct ls_scores *s = &choice->scores;
     const bool echo = choice->req->echo;
-    ls_status status = LS_OK;
+    size_t n_shown;
+    ls_status status = ls_row_n_shown(&n_shown, choice, tokenizer, err);
+    const size_t n = s->n - (choice->tokens.n - n_shown);
     ls_out_text(out, "{\"tokens\":[");
-    if (echo)
+    if (!status && echo)
         status = ls_row_token(out, choice->prompt->tokens[0], tokenizer, err);
-    for (size_t i = 0; !status && i < s->n; i++) {
+    for (size_t i = 0; !status && i < n; i++) {
         ls_out_text(out, i || echo ? "," : "");
         status = ls_row_token(out, s->items[i].token, tokenizer, err);
     }
     ls_out_text(out, echo ? "],\"token_logprobs\":[null" : "],\"token_logprobs\":[");
-    for (size_t i = 0; i < s->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         ls_out_text(out, i || echo ? "," : "");
         ls_out_f64(out, s->items[i].logprob);
     }
     ls_out_text(out, echo ? "],\"top_logprobs\":[null" : "],\"top_logprobs\":[");
-    for (size_t i = 0; !status && i < s->n; i++) {
+    for (size_t i = 0; !status && i < n; i++) {
         ls_out_text(out, i || echo ? "," : "");
         status = ls_row_top(out, s, i, tokenizer, err);
     }
-    return status ? status : add_text_offset(out, choice, tokenizer, err);
+    return status ? status : add_text_offset(out, choice, n_shown, tokenizer, err);
 }
 
 /* --- vLLM's list -----------------------------------------------------------------------------
