@@ -221,7 +221,17 @@ static const struct change refusals[] = {
     { YARN, "rope_parameters.rope_theta", "1", F, "yarn needs a base above 1" },
     { "llama-rope-llama3", "rope_parameters.high_freq_factor", "0.5", R, "high_freq_factor" },
     { "llama-rope-llama3", "rope_parameters.low_freq_factor", "", F, "low_freq_factor" },
-    { "llama-rope-linear", "rope_scaling.factor", "", F, "factor = absent" },
+    { "llama-rope-linear", "rope_scaling.factor", "", F, "rope_scaling.factor = absent" },
+    { "llama-rope-linear", "rope_scaling.factor", "null", F, "rope_scaling.factor = null" },
+    { "llama-rope-dynamic", "rope_scaling.factor", "", F, "rope_scaling.factor = absent" },
+    { YARN, "rope_parameters.factor", "", F, "rope_parameters.factor = absent" },
+    { YARN, "rope_parameters.factor", "null", F, "rope_parameters.factor = null" },
+    { "llama-rope-llama3", "rope_parameters.factor", "", F, "rope_parameters.factor = absent" },
+    { "llama-rope-llama3", "rope_parameters.high_freq_factor", "", F,
+      "rope_parameters.high_freq_factor = absent" },
+    { "llama-rope-llama3", "rope_parameters.original_max_position_embeddings", "", F,
+      "original_max_position_embeddings = absent: llama3 rope needs it" },
+    { "phi3-longrope", "rope_scaling.long_factor", "", F, "rope_scaling.long_factor = absent" },
     { "llama-rope-dynamic", "rope_scaling.alpha", "1000.0", R, "alpha" },
 };
 

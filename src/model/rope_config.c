@@ -87,12 +87,12 @@ static bool has_original(enum ls_rope_kind kind)
     return kind == LS_ROPE_LLAMA3 || kind == LS_ROPE_YARN || kind == LS_ROPE_LONGROPE;
 }
 
-/* The keys that a kind has beside theta and the rotated share. */
+/* The keys that a kind has beside theta and the rotated share. Those that the reference
+ * requires are required: a factor left out is a mistake, and not 1. */
 static void read_kind_keys(struct ls_config *o, struct ls_rope_settings *r)
 {
     static const double SMALLEST = 1e-3;
-    const bool may_lack_factor = r->kind == LS_ROPE_YARN || r->kind == LS_ROPE_LONGROPE ||
-                                 r->kind == LS_ROPE_PROPORTIONAL;
+    const bool may_lack_factor = r->kind == LS_ROPE_LONGROPE || r->kind == LS_ROPE_PROPORTIONAL;
     if (r->kind == LS_ROPE_DEFAULT)
         return;
     if (may_lack_factor && !ls_config_has(o, "factor"))
@@ -133,7 +133,12 @@ static void complete(struct ls_config *c, int max, struct ls_rope_settings *r)
         ls_config_int(c, "original_max_position_embeddings", 0, 0, LS_MAX_CONTEXT);
     if (r->original && beside)
         check_beside(c, "original_max_position_embeddings", r->original);
+    if (!r->original && !beside && r->kind == LS_ROPE_LLAMA3)
+        ls_config_fail(c, LS_E_FORMAT, "original_max_position_embeddings",
+                       "llama3 rope needs it, here or among the rope settings");
     r->original = r->original ? r->original : beside ? beside : max;
+    if (c->status)
+        return;
     if (r->original < 2)
         ls_config_fail(c, LS_E_FORMAT, "original_max_position_embeddings",
                        "%s rope needs the length of the pre-training",
