@@ -281,6 +281,34 @@ def check_layouts():
         refused(3, "started 4 processes", 0, *job(folder), env=variables)
 
 
+def check_nodes():
+    """A plan for machines that are not here: memory decides, and what cannot be read is named by line."""
+    folder = harness.work_folder()
+    nodes = folder / "nodes.txt"
+
+    def plan(*lines):
+        nodes.write_text("# name memory cores ranks\n" + "".join(line + "\n" for line in lines))
+        return harness.run(0, "plan", "--model", DEMO, "--nodes", nodes, "--json", "--budget", 32)
+    stages = json.loads(harness.must(plan("a 4G 8 2", "b 4G 4")).stdout)["stages"]
+    say([s["threads"] for s in stages] == [4, 4, 4], "threads of nodes: %s" % stages)
+    even = [s["last_layer"] for s in stages]
+    need = [s["weights_bytes"] + s["scratch_bytes"] for s in stages]
+    for c in range(need[2] + (2 << 20), 0, -(64 << 10)):  # ever less memory on the last one
+        result = plan("a 64M 4", "b 64M 4", "c %d 4" % c)
+        if result.returncode:
+            break
+        last = json.loads(result.stdout)["stages"][2]
+        if last["first_layer"] > even[1] + 1:
+            break
+    say(result.returncode == 0 and last["first_layer"] == even[1] + 2, "little memory, fewer layers: %s" % result)
+    for line, part in (("a 4G", "nodes.txt:2: 2 words"), ("a 4X 8", "memory '4X'"), ("a 4G 0", "cores '0'"),
+                       ("a 4G 8 9999", "ranks '9999'"), ("", "no node"), ("a 1M 8", "no number of hosts")):
+        result = plan(line)
+        say(result.returncode in (2, 3) and part in result.stderr, "%s: %d, %s" % (line, result.returncode,
+                                                                                   result.stderr))
+    refused(2, "absent.txt: No such file", 0, "plan", "--model", DEMO, "--nodes", folder / "absent.txt")
+
+
 def check_placement():
     """Ranks that share a core: a warning with its remedy, counted in the manifest; or refused."""
     folder = folder_with_input()

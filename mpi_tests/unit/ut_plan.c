@@ -1,4 +1,5 @@
 /* The plan: sizes against memory and wishes, byte forms, reports. */
+#include "model/weights.h"
 #include "pipeline/plan.h"
 #include "pipeline/report.h"
 #include "pipeline/scheduler.h"
@@ -235,6 +236,64 @@ static void little_memory_lowers_the_cache(void **state)
     close_model(&m);
 }
 
+/* Memory that each rank needs for these layers of a plan, and not a layer more. */
+static uint64_t memory_for(const struct model *m, int first, int last)
+{
+    uint64_t bytes = 0, worst = ls_scheduler_worst_blocks(&plan, 0, plan.limits.context);
+    for (int l = first; l < last; l++)
+        bytes += ls_weights_bytes(&m->arch, m->ckpt, l, l + 1) +
+                 worst * ls_kv_block_bytes(&m->arch, l) / 80 * 100 + 100;
+    return bytes;
+}
+
+/* The ranks' memory decides when it is scarce; and what is too little says what would do. */
+static void memory_decides_layers(void **state)
+{
+    (void)state;
+    struct model m;
+    struct ls_err err;
+    open_model(&m, "llama-f32"); /* 5 layers */
+    m.wish.budget = 8;
+    m.wish.threads = 1;
+    assert_int_equal(form(&m, 3, NULL), LS_OK);
+    const int cuts[4] = { 0, 1, 4, 5 }; /* not what equal ranks would get */
+    assert_true(plan.stages[1].last_layer - plan.stages[1].first_layer < 3);
+    for (int r = 0; r < 3; r++)
+        m.reports[r].memory_bytes =
+            plan.stages[r].scratch_bytes + memory_for(&m, cuts[r], cuts[r + 1]) + 20000;
+    assert_int_equal(form(&m, 3, &err), LS_OK);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(plan.stages[r].first_layer, cuts[r]);
+        assert_int_equal(plan.stages[r].last_layer, cuts[r + 1]);
+    }
+    uint64_t one_layer = memory_for(&m, 4, 5); /* the last one, with the head, is the largest */
+    for (int r = 0; r < 3; r++)
+        m.reports[r].memory_bytes = 3 * plan.stages[0].scratch_bytes + one_layer;
+    while (!form(&m, 3, &err))
+        for (int r = 0; r < 3; r++)
+            m.reports[r].memory_bytes -= 1000;
+    assert_int_equal(form(&m, 3, &err), LS_E_MEMORY);
+    assert_non_null(strstr(err.text, "and one rank each would do"));
+    for (int r = 0; r < 3; r++)
+        m.reports[r].memory_bytes = 10000;
+    assert_int_equal(form(&m, 3, &err), LS_E_MEMORY);
+    assert_non_null(strstr(err.text, "no number of hosts"));
+    close_model(&m);
+}
+
+/* Ranks of more cores get more layers. */
+static void speed_decides_layers(void **state)
+{
+    (void)state;
+    struct model m;
+    open_model(&m, "llama-f32");
+    m.reports[0].cores = 1;
+    m.reports[1].cores = 16;
+    assert_int_equal(form(&m, 2, NULL), LS_OK);
+    assert_int_equal(plan.stages[0].last_layer, 1);
+    close_model(&m);
+}
+
 static void check_finds_contradictions(void **state)
 {
     (void)state;
@@ -413,6 +472,8 @@ int main(void)
         cmocka_unit_test(advice_helps),
         cmocka_unit_test(refusals),
         cmocka_unit_test(little_memory_lowers_the_cache),
+        cmocka_unit_test(memory_decides_layers),
+        cmocka_unit_test(speed_decides_layers),
         cmocka_unit_test(check_finds_contradictions),
         cmocka_unit_test(wish_travels),
         cmocka_unit_test(plan_travels),

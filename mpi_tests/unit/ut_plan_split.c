@@ -2,6 +2,7 @@
 #include "base/philox.h"
 #include "pipeline/plan.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -132,6 +133,110 @@ static void splits_that_cannot_be(void **state)
     assert_int_equal(ls_plan_split(cost, 3, 0, 0, 2, first, &err), LS_E_REFUSED);
 }
 
+/* --- ranks that are not equal --------------------------------------------------------------
+ */
+
+struct over {
+    uint64_t cost[12], bytes[12];
+    struct ls_split_rank ranks[5];
+    int n_layers, n_stages;
+};
+
+/* The best slowest stage of layers [begin, n_layers) over ranks [stage, n_stages); HUGE_VAL
+ * when none fits. */
+static double brute_force_over(const struct over *o, int begin, int stage)
+{
+    double best = HUGE_VAL;
+    uint64_t cost = 0, bytes = 0;
+    if (stage >= 5)
+        return best;
+    for (int end = begin + 1; end <= o->n_layers; end++) {
+        cost += o->cost[end - 1];
+        bytes += o->bytes[end - 1];
+        bool is_end = end == o->n_layers, is_last = stage == o->n_stages - 1;
+        if (bytes > o->ranks[stage].room_bytes || is_end != is_last)
+            continue;
+        double time = (double)cost / o->ranks[stage].speed;
+        double rest = is_last ? 0 : brute_force_over(o, end, stage + 1);
+        double most = time > rest ? time : rest;
+        best = most < best ? most : best;
+    }
+    return best;
+}
+
+static double slowest(const struct over *o, const int32_t *first)
+{
+    double most = 0;
+    assert_int_equal(first[0], 0);
+    assert_int_equal(first[o->n_stages], o->n_layers);
+    for (int s = 0; s < o->n_stages; s++) {
+        uint64_t cost = 0, bytes = 0;
+        assert_true(first[s] < first[s + 1]);
+        for (int l = first[s]; l < first[s + 1]; l++) {
+            cost += o->cost[l];
+            bytes += o->bytes[l];
+        }
+        assert_true(bytes <= o->ranks[s].room_bytes);
+        double time = (double)cost / o->ranks[s].speed;
+        most = time > most ? time : most;
+    }
+    return most;
+}
+
+static void unequal_splits_are_the_best(void **state)
+{
+    (void)state;
+    struct draw d = { .key = 77 };
+    int n_fit = 0;
+    for (int i = 0; i < 3000; i++) {
+        struct over o;
+        int32_t first[6];
+        o.n_layers = 1 + (int)below(&d, 12);
+        o.n_stages = 1 + (int)below(&d, o.n_layers < 5 ? (uint32_t)o.n_layers : 5);
+        for (int l = 0; l < o.n_layers; l++) {
+            o.cost[l] = below(&d, 50);
+            o.bytes[l] = 1 + below(&d, 20);
+        }
+        for (int s = 0; s < o.n_stages; s++)
+            o.ranks[s] = (struct ls_split_rank){ .room_bytes = 10 + below(&d, 100),
+                                                 .speed = 1 + below(&d, 4) };
+        double best = brute_force_over(&o, 0, 0);
+        struct ls_err err;
+        ls_status status =
+            ls_plan_split_over(o.cost, o.bytes, o.n_layers, o.ranks, o.n_stages, first, &err);
+        assert_int_equal(status, best == HUGE_VAL ? LS_E_MEMORY : LS_OK);
+        if (status)
+            continue;
+        n_fit++;
+        assert_true(slowest(&o, first) == best);
+    }
+    assert_true(n_fit > 1000);
+}
+
+/* Memory of 3, 2 and 1 parts, all of it needed: layers in the same proportion; with memory to
+ * spare, the speeds decide. */
+static void proportions_are_exact(void **state)
+{
+    (void)state;
+    uint64_t cost[12], bytes[12];
+    int32_t first[4];
+    struct ls_split_rank ranks[3] = { { 600, 1 }, { 400, 1 }, { 200, 1 } };
+    for (int l = 0; l < 12; l++)
+        cost[l] = bytes[l] = 100;
+    assert_int_equal(ls_plan_split_over(cost, bytes, 12, ranks, 3, first, NULL), LS_OK);
+    assert_true(first[1] == 6 && first[2] == 10 && first[3] == 12);
+    ranks[2].room_bytes = 199;
+    assert_int_equal(ls_plan_split_over(cost, bytes, 12, ranks, 3, first, NULL), LS_E_MEMORY);
+    for (int s = 0; s < 3; s++)
+        ranks[s] = (struct ls_split_rank){ UINT64_MAX, (uint32_t)(s + 1) };
+    assert_int_equal(ls_plan_split_over(cost, bytes, 12, ranks, 3, first, NULL), LS_OK);
+    assert_true(first[1] == 2 && first[2] == 6 && first[3] == 12);
+    for (int s = 0; s < 3; s++)
+        ranks[s].speed = 7;
+    assert_int_equal(ls_plan_split_over(cost, bytes, 12, ranks, 3, first, NULL), LS_OK);
+    assert_true(first[1] == 4 && first[2] == 8 && first[3] == 12);
+}
+
 /* --- the user's ranges ---------------------------------------------------------------------
  */
 
@@ -185,6 +290,8 @@ int main(void)
         cmocka_unit_test(every_pair_is_covered),
         cmocka_unit_test(equal_layers_are_shared_evenly),
         cmocka_unit_test(splits_that_cannot_be),
+        cmocka_unit_test(unequal_splits_are_the_best),
+        cmocka_unit_test(proportions_are_exact),
         cmocka_unit_test(layers_as_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

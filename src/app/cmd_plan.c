@@ -1,5 +1,6 @@
 /* plan, and run --dry-run: what every rank would get, from headers alone. */
 #include "app/app.h"
+#include "app/nodes.h"
 #include "app/plan_view.h"
 #include "app/wish.h"
 #include "base/alloc.h"
@@ -15,6 +16,7 @@ struct planning {
     struct ls_arch arch;
     struct ls_checkpoint *ckpt;
     struct ls_plan plan;
+    struct ls_rank_report reports[LS_MAX_STAGES];
 };
 
 static ls_status open_model(struct planning *p, struct ls_err *err)
@@ -28,28 +30,36 @@ static ls_status open_model(struct planning *p, struct ls_err *err)
     return s ? s : ls_weights_check(&p->arch, p->ckpt, &n_ignored, NULL, err);
 }
 
-/* The plan for n ranks that all look like this one and share this machine. */
-static ls_status form(struct planning *p, int n, struct ls_err *err)
+/* n ranks that all look like this one and share this machine. */
+static ls_status report_here(struct planning *p, int n, struct ls_err *err)
 {
-    void *views_memory = NULL, *reports_memory = NULL;
+    void *memory = NULL;
     char host[LS_MAX_HOST] = "this host";
     ls_status s =
-        ls_alloc(&views_memory, (uint64_t)n * sizeof(struct ls_rank_view), "rank views", err);
-    if (!s)
-        s = ls_alloc(&reports_memory, (uint64_t)n * sizeof(struct ls_rank_report),
-                     "rank reports", err);
-    if (!s) {
-        struct ls_rank_view *const views = views_memory;
-        gethostname(host, sizeof host - 1);
-        ls_view_look(&views[0], host, p->ckpt, 0);
-        for (int i = 1; i < n; i++)
-            views[i] = views[0];
-        ls_views_share(views, n, reports_memory);
-        s = ls_plan_form(&p->plan, &p->arch, p->ckpt, &p->wish, reports_memory, n, err);
-    }
-    ls_free(views_memory);
-    ls_free(reports_memory);
-    return s;
+        ls_alloc(&memory, (uint64_t)n * sizeof(struct ls_rank_view), "rank views", err);
+    if (s)
+        return s;
+    struct ls_rank_view *const views = memory;
+    gethostname(host, sizeof host - 1);
+    ls_view_look(&views[0], host, p->ckpt, 0);
+    for (int i = 1; i < n; i++)
+        views[i] = views[0];
+    ls_views_share(views, n, p->reports);
+    ls_free(memory);
+    return LS_OK;
+}
+
+/* The plan for n ranks here; or for those of the nodes' file, n of them unless it is 0. */
+static ls_status form(struct planning *p, int n, const char *nodes, struct ls_err *err)
+{
+    int n_there = n;
+    ls_status s =
+        nodes ? ls_nodes_read(p->reports, &n_there, nodes, err) : report_here(p, n, err);
+    if (!s && nodes && n > n_there)
+        s = ls_fail(err, LS_E_USAGE, "--stages %d: the nodes have %d ranks", n, n_there);
+    if (!s && n == 0)
+        n = n_there;
+    return s ? s : ls_plan_form(&p->plan, &p->arch, p->ckpt, &p->wish, p->reports, n, err);
 }
 
 static ls_status print_json(const struct planning *p, struct ls_err *err)
@@ -80,12 +90,13 @@ static int n_ranks(const struct ls_app *app, const struct planning *p)
 static int plan(struct ls_app *app, struct planning *p)
 {
     struct ls_err err;
+    const char *const nodes = ls_options_text(&app->options, LS_OPT_NODES);
     ls_status s = ls_wish_of(&p->wish, &app->options, &err);
     if (s)
         return ls_app_fail(app, ls_app_code_before_start(s), &err);
     s = open_model(p, &err);
     if (!s)
-        s = form(p, n_ranks(app, p), &err);
+        s = form(p, nodes ? p->wish.stages : n_ranks(app, p), nodes, &err);
     if (!s && ls_options_flag(&app->options, LS_OPT_JSON))
         s = print_json(p, &err);
     else if (!s)

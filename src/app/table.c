@@ -142,6 +142,14 @@ static const struct ls_option options[LS_N_OPTS] = {
                           .commands = RUNS,
                           .help = "How progress is shown on standard error; auto is a bar on a "
                                   "terminal and plain lines elsewhere." },
+    [LS_OPT_NODES] = { .name = "nodes",
+                       .arg = "FILE",
+                       .type = LS_VALUE_TEXT,
+                       .section = LAYOUT,
+                       .commands = PLAN,
+                       .help = "Plan for machines that are not here: lines of name, memory, "
+                               "cores and, when there are several, ranks, as in: node1 64G 32 "
+                               "2." },
     [LS_OPT_STAGES] = { .name = "stages",
                         .arg = "S",
                         .type = LS_VALUE_NUMBER,
@@ -474,7 +482,8 @@ static const struct ls_command commands[LS_N_CMDS] = {
                       "Forms the plan that run would use, from headers alone, and prints it: "
                       "layers, threads and predicted bytes of weights, KV cache and scratch "
                       "for "
-                      "each stage. Ranks are taken to be on machines like this one." },
+                      "each stage. Ranks are taken to share this machine, or to be on those of "
+                      "--nodes." },
     [LS_CMD_INSPECT] = { "inspect", "[DIR]", 0, 1, "describe a checkpoint folder",
                          "Prints what lockstep understands of a checkpoint: architecture layer "
                          "by layer, tensors, bytes, tokenizer. Of one that it cannot run it "

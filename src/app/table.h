@@ -37,6 +37,7 @@ enum ls_opt {
     LS_OPT_METRICS,
     LS_OPT_TRACE,
     LS_OPT_PROGRESS,
+    LS_OPT_NODES,
     LS_OPT_STAGES,
     LS_OPT_LAYERS,
     LS_OPT_DTYPE,

@@ -1,5 +1,5 @@
 /* Forms and checks the plan: sizes of a step, of the cache and of the buffers. */
-#include "pipeline/plan.h"
+#include "pipeline/plan_parts.h"
 
 #include "base/alloc.h"
 #include "base/size.h"
@@ -19,15 +19,12 @@ enum {
     DEFAULT_SEQUENCES = 64,
     MAX_BUDGET = 1 << 20,
     MAX_SEQUENCES = 1 << 16,
-    MAX_BLOCKS = 1 << 28,
     RESULT_BYTES = 8 << 20, /* logits in one RESULT frame, unless one row is larger */
-    KV_SHARE_PERCENT = 80,  /* of the memory that weights and scratch leave */
 };
 
-enum { SIZE_TEXT = 32, ADVICE_TEXT = 128 };
+enum { ADVICE_TEXT = 128 };
 
-/* "1.50 GiB", for messages. */
-static const char *size_text(uint64_t bytes, char text[SIZE_TEXT])
+const char *ls_plan_size_text(uint64_t bytes, char text[LS_SIZE_TEXT])
 {
     static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
     double value = (double)bytes;
@@ -36,7 +33,7 @@ static const char *size_text(uint64_t bytes, char text[SIZE_TEXT])
         return "1 byte";
     for (; value >= 1024 && unit < 4; unit++)
         value /= 1024;
-    snprintf(text, SIZE_TEXT, "%.*f %s", unit ? 2 : 0, value, units[unit]);
+    snprintf(text, LS_SIZE_TEXT, "%.*f %s", unit ? 2 : 0, value, units[unit]);
     return text;
 }
 
@@ -145,7 +142,7 @@ static void fill_limits(struct ls_plan *plan)
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-static uint64_t block_bytes(const struct ls_arch *arch, const struct ls_stage_plan *sp)
+uint64_t ls_plan_block_bytes(const struct ls_arch *arch, const struct ls_stage_plan *sp)
 {
     uint64_t bytes = 0;
     for (int l = sp->first_layer; l < sp->last_layer; l++)
@@ -156,13 +153,14 @@ static uint64_t block_bytes(const struct ls_arch *arch, const struct ls_stage_pl
 static ls_status too_little(const struct ls_rank_report *report, int rank,
                             const struct ls_stage_plan *sp, struct ls_err *err)
 {
-    char weights[SIZE_TEXT], scratch[SIZE_TEXT], room[SIZE_TEXT];
+    char weights[LS_SIZE_TEXT], scratch[LS_SIZE_TEXT], room[LS_SIZE_TEXT];
     return ls_fail(err, LS_E_MEMORY,
                    "rank %d on %s: layers %d-%d need %s of weights and %s of scratch, %s are "
                    "available; use more ranks on more hosts, or a smaller budget",
                    rank, report->host, sp->first_layer, sp->last_layer - 1,
-                   size_text(sp->weights_bytes, weights), size_text(sp->scratch_bytes, scratch),
-                   size_text(report->memory_bytes, room));
+                   ls_plan_size_text(sp->weights_bytes, weights),
+                   ls_plan_size_text(sp->scratch_bytes, scratch),
+                   ls_plan_size_text(report->memory_bytes, room));
 }
 
 /* Blocks of this stage's layers that its memory, or the user, allows. */
@@ -177,8 +175,8 @@ static ls_status blocks_allowed(const struct ls_plan *plan, const struct ls_arch
         return too_little(report, rank, sp, err);
     uint64_t room = wish->kv_bytes ? wish->kv_bytes : UINT64_MAX;
     if (!wish->kv_bytes && report->memory_bytes)
-        room = (report->memory_bytes - fixed) / 100 * KV_SHARE_PERCENT;
-    *blocks = room / block_bytes(arch, sp);
+        room = (report->memory_bytes - fixed) / 100 * LS_KV_SHARE_PERCENT;
+    *blocks = room / ls_plan_block_bytes(arch, sp);
     return LS_OK;
 }
 
@@ -188,7 +186,7 @@ static uint64_t largest_need(const struct ls_plan *plan, const struct ls_arch *a
 {
     uint64_t most = 0;
     for (int i = 0; i < plan->n_stages; i++)
-        most = ls_max_u64(most, worst * block_bytes(arch, &plan->stages[i]));
+        most = ls_max_u64(most, worst * ls_plan_block_bytes(arch, &plan->stages[i]));
     return most;
 }
 
@@ -197,7 +195,7 @@ static uint32_t longest_context(const struct ls_plan *plan, const struct ls_arch
                                 uint64_t room_of_one, uint64_t blocks)
 {
     for (int i = 0; i < plan->n_stages && room_of_one; i++)
-        blocks = ls_min_u64(blocks, room_of_one / block_bytes(arch, &plan->stages[i]));
+        blocks = ls_min_u64(blocks, room_of_one / ls_plan_block_bytes(arch, &plan->stages[i]));
     uint32_t n = plan->limits.context / LS_KV_BLOCK;
     while (n > 0 &&
            ls_scheduler_worst_blocks(plan, ls_plan_all_window(arch), n * LS_KV_BLOCK) > blocks)
@@ -229,20 +227,21 @@ static ls_status check_one_context(const struct ls_plan *plan, const struct ls_a
         ls_scheduler_worst_blocks(plan, ls_plan_all_window(arch), plan->limits.context);
     if (blocks >= worst)
         return LS_OK;
-    uint64_t per_block = block_bytes(arch, &plan->stages[rank]);
-    char need[SIZE_TEXT], room[SIZE_TEXT], advice[ADVICE_TEXT];
+    uint64_t per_block = ls_plan_block_bytes(arch, &plan->stages[rank]);
+    char need[LS_SIZE_TEXT], room[LS_SIZE_TEXT], advice[ADVICE_TEXT];
     advise(plan, arch, wish, worst, blocks, advice);
-    return ls_fail(
-        err, LS_E_MEMORY,
-        "rank %d on %s: the cache of one sequence of %u tokens needs %s, %s %s; %s", rank,
-        report->host, plan->limits.context, size_text(worst * per_block, need),
-        wish->kv_bytes ? "kv-memory allows" : "memory leaves",
-        size_text(blocks || !wish->kv_bytes ? blocks * per_block : wish->kv_bytes, room),
-        advice);
+    return ls_fail(err, LS_E_MEMORY,
+                   "rank %d on %s: the cache of one sequence of %u tokens needs %s, %s %s; %s",
+                   rank, report->host, plan->limits.context,
+                   ls_plan_size_text(worst * per_block, need),
+                   wish->kv_bytes ? "kv-memory allows" : "memory leaves",
+                   ls_plan_size_text(
+                       blocks || !wish->kv_bytes ? blocks * per_block : wish->kv_bytes, room),
+                   advice);
 }
 
 /* Scratch depends on the number of slots, which the cache may still lower: an upper bound. */
-static void fill_scratch(struct ls_plan *plan, const struct ls_arch *arch)
+void ls_plan_fill_scratch(struct ls_plan *plan, const struct ls_arch *arch)
 {
     for (int i = 0; i < plan->n_stages; i++) {
         struct ls_stage_plan *sp = &plan->stages[i];
@@ -261,14 +260,14 @@ static ls_status check_explicit_kv(const struct ls_plan *plan,
     uint64_t need = sp->weights_bytes + sp->scratch_bytes + sp->kv_bytes;
     if (!report->memory_bytes || need <= report->memory_bytes)
         return LS_OK;
-    char text[4][SIZE_TEXT];
+    char text[4][LS_SIZE_TEXT];
     return ls_fail(
         err, LS_E_MEMORY,
         "rank %d on %s: %s of weights, %s of scratch and %s of cache do not fit into the "
         "%s available; lower kv-memory",
-        rank, report->host, size_text(sp->weights_bytes, text[0]),
-        size_text(sp->scratch_bytes, text[1]), size_text(sp->kv_bytes, text[2]),
-        size_text(report->memory_bytes, text[3]));
+        rank, report->host, ls_plan_size_text(sp->weights_bytes, text[0]),
+        ls_plan_size_text(sp->scratch_bytes, text[1]), ls_plan_size_text(sp->kv_bytes, text[2]),
+        ls_plan_size_text(report->memory_bytes, text[3]));
 }
 
 static ls_status size_cache(struct ls_plan *plan, const struct ls_arch *arch,
@@ -277,9 +276,9 @@ static ls_status size_cache(struct ls_plan *plan, const struct ls_arch *arch,
 {
     struct ls_step_limits *lim = &plan->limits;
     uint32_t worst = ls_scheduler_worst_blocks(plan, ls_plan_all_window(arch), lim->context);
-    uint64_t blocks = ls_min_u64((uint64_t)worst * lim->n_slots, MAX_BLOCKS);
+    uint64_t blocks = ls_min_u64((uint64_t)worst * lim->n_slots, LS_PLAN_MAX_BLOCKS);
     lim->n_blocks = (uint32_t)blocks;
-    fill_scratch(plan, arch);
+    ls_plan_fill_scratch(plan, arch);
     for (int r = 0; r < plan->n_stages; r++) {
         uint64_t allowed = 0;
         ls_status s = blocks_allowed(plan, arch, wish, &reports[r], r, &allowed, err);
@@ -292,9 +291,9 @@ static ls_status size_cache(struct ls_plan *plan, const struct ls_arch *arch,
     lim->n_blocks = (uint32_t)blocks;
     lim->n_slots = (uint32_t)ls_min_u64(lim->n_slots, blocks);
     fill_limits(plan);
-    fill_scratch(plan, arch);
+    ls_plan_fill_scratch(plan, arch);
     for (int r = 0; r < plan->n_stages; r++) {
-        plan->stages[r].kv_bytes = blocks * block_bytes(arch, &plan->stages[r]);
+        plan->stages[r].kv_bytes = blocks * ls_plan_block_bytes(arch, &plan->stages[r]);
         ls_status s = check_explicit_kv(plan, &reports[r], r, err);
         if (s)
             return s;
@@ -302,82 +301,7 @@ static ls_status size_cache(struct ls_plan *plan, const struct ls_arch *arch,
     return LS_OK;
 }
 
-/* --- layers and the whole ----------------------------------------------------------------- */
-
-static ls_status too_few_cuts(const struct ls_arch *arch, int n_stages, int n_units,
-                              struct ls_err *err)
-{
-    int reader = 0;
-    for (int l = 1; l < arch->n_layers; l++)
-        if (!ls_cut_allowed(arch, l, &reader))
-            break;
-    return ls_fail(err, LS_E_REFUSED,
-                   "%d ranks but the model can be cut into %d stages only: layer %d reads the "
-                   "keys and values of layer %d; start at most %d",
-                   n_stages, n_units, reader, arch->layers[reader].kv_source, n_units);
-}
-
-/* Bytes of weights stand for time: decoding reads each once per step, and a prompt's arithmetic
- * is proportional to them. The last layer's bytes hold the head's. Layers that no cut may
- * separate are split as one. */
-static ls_status split_by_cost(int n_stages, const struct ls_arch *arch,
-                               const struct ls_checkpoint *ckpt, int32_t *first,
-                               struct ls_err *err)
-{
-    void *cost = NULL, *begin = NULL;
-    int n_units = 0;
-    ls_status s =
-        ls_alloc(&cost, (uint64_t)arch->n_layers * sizeof(uint64_t), "layer costs", err);
-    if (!s)
-        s = ls_alloc(&begin, (uint64_t)arch->n_layers * sizeof(int32_t), "layer units", err);
-    for (int l = 0; !s && l < arch->n_layers; l++) {
-        if (ls_cut_allowed(arch, l, NULL))
-            ((int32_t *)begin)[n_units++] = l;
-        ((uint64_t *)cost)[n_units - 1] += ls_weights_bytes(arch, ckpt, l, l + 1);
-    }
-    if (!s && n_units < n_stages)
-        s = too_few_cuts(arch, n_stages, n_units, err);
-    if (!s)
-        s = ls_plan_split(cost, n_units, 0, 0, n_stages, first, err);
-    for (int i = 0; !s && i <= n_stages; i++)
-        first[i] = first[i] < n_units ? ((int32_t *)begin)[first[i]] : arch->n_layers;
-    ls_free(cost);
-    ls_free(begin);
-    return s;
-}
-
-static ls_status check_cut(int stage, int first_layer, const struct ls_arch *arch,
-                           struct ls_err *err)
-{
-    int reader = 0;
-    if (ls_cut_allowed(arch, first_layer, &reader))
-        return LS_OK;
-    return ls_fail(err, LS_E_REFUSED,
-                   "stage %d cannot begin at layer %d: layer %d reads the keys and values of "
-                   "layer %d",
-                   stage, first_layer, reader, arch->layers[reader].kv_source);
-}
-
-static ls_status split_layers(struct ls_plan *plan, const struct ls_arch *arch,
-                              const struct ls_checkpoint *ckpt, const struct ls_run_wish *wish,
-                              struct ls_err *err)
-{
-    int32_t first[LS_MAX_STAGES + 1];
-    ls_status s = LS_OK;
-    if (wish->layers[0])
-        s = ls_plan_parse_layers(wish->layers, arch->n_layers, plan->n_stages, first, err);
-    else
-        s = split_by_cost(plan->n_stages, arch, ckpt, first, err);
-    for (int i = 0; !s && i < plan->n_stages; i++)
-        s = check_cut(i, first[i], arch, err);
-    for (int i = 0; !s && i < plan->n_stages; i++) {
-        struct ls_stage_plan *sp = &plan->stages[i];
-        sp->first_layer = first[i];
-        sp->last_layer = first[i + 1];
-        sp->weights_bytes = ls_weights_bytes(arch, ckpt, first[i], first[i + 1]);
-    }
-    return s;
-}
+/* --- the whole ----------------------------------------------------------------- */
 
 /* Signs of life come between layers, so nobody may be given up while a layer of the largest
  * step could still be computed, on a slow core and three times over. */
@@ -429,8 +353,6 @@ ls_status ls_plan_form(struct ls_plan *plan, const struct ls_arch *arch,
 {
     memset(plan, 0, sizeof *plan);
     ls_status s = choose_stages(plan, arch, wish, n_ranks, err);
-    if (!s)
-        s = split_layers(plan, arch, ckpt, wish, err);
     for (int r = 0; !s && r < n_ranks; r++)
         s = choose("threads", wish->threads, reports[r].cores, LS_MAX_THREADS,
                    &plan->stages[r].threads, err);
@@ -439,8 +361,13 @@ ls_status ls_plan_form(struct ls_plan *plan, const struct ls_arch *arch,
     if (s)
         return s;
     fill_limits(plan);
+    s = ls_plan_place_layers(plan, arch, ckpt, wish, reports, err);
+    if (s)
+        return s;
     plan->silence_s = choose_silence(plan, arch, ckpt, wish);
     s = size_cache(plan, arch, wish, reports, err);
+    if (s == LS_E_MEMORY && !wish->kv_bytes)
+        return ls_plan_advise(plan, arch, ckpt, reports, err);
     return s ? s : ls_plan_check(plan, arch, n_ranks, err);
 }
 
@@ -456,7 +383,7 @@ static ls_status check_ranges(const struct ls_plan *plan, const struct ls_arch *
             return ls_fail(err, LS_E_REFUSED,
                            "plan: stage %d has layers [%d, %d), expected to begin at %d", i,
                            sp->first_layer, sp->last_layer, expected);
-        ls_status s = check_cut(i, sp->first_layer, arch, err);
+        ls_status s = ls_plan_check_cut(i, sp->first_layer, arch, err);
         if (s)
             return s;
         if (sp->threads < 1 || sp->threads > LS_MAX_THREADS)
@@ -477,12 +404,12 @@ static ls_status check_frames(const struct ls_plan *plan, const struct ls_arch *
     for (int i = 1; i < plan->n_stages; i++)
         largest = ls_max_u64(
             largest, ls_plan_step_payload(plan, arch, plan->stages[i].first_layer) + around);
-    char size[SIZE_TEXT];
+    char size[LS_SIZE_TEXT];
     if (largest <= INT_MAX)
         return LS_OK;
     return ls_fail(err, LS_E_REFUSED,
                    "a step of %d tokens makes messages of %s, one may hold 2 GiB; lower budget",
-                   plan->budget, size_text(largest, size));
+                   plan->budget, ls_plan_size_text(largest, size));
 }
 
 ls_status ls_plan_check(const struct ls_plan *plan, const struct ls_arch *arch, int n_ranks,

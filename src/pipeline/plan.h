@@ -79,6 +79,19 @@ struct ls_plan {
 ls_status ls_plan_split(const uint64_t *cost, int n_layers, uint64_t embed_cost,
                         uint64_t head_cost, int n_stages, int32_t *first, struct ls_err *err);
 
+/* A rank as a split sees it. */
+struct ls_split_rank {
+    uint64_t room_bytes; /* for weights and cache; UINT64_MAX: unknown */
+    uint32_t speed;      /* relative to the others, 1.. */
+};
+
+/* The same over ranks that are not equal, stage s on ranks[s]: the largest cost / speed is
+ * minimal among the splits in which every stage's bytes[] fit into its room; then the sum of
+ * their squares. LS_E_MEMORY when no split fits; first is untouched then. */
+ls_status ls_plan_split_over(const uint64_t *cost, const uint64_t *bytes, int n_layers,
+                             const struct ls_split_rank *ranks, int n_stages, int32_t *first,
+                             struct ls_err *err);
+
 /* Parses "0-3,4-7" against n_layers and n_stages; every layer once, ascending. */
 ls_status ls_plan_parse_layers(const char *text, int n_layers, int n_stages, int32_t *first,
                                struct ls_err *err);
