@@ -309,6 +309,25 @@ def check_nodes():
     refused(2, "absent.txt: No such file", 0, "plan", "--model", DEMO, "--nodes", folder / "absent.txt")
 
 
+def check_plans():
+    """Every fixture on 1 stage to one more than it has layers: a plan that covers every layer once, or one line."""
+    for folder in sorted((harness.FIXTURES / "families").iterdir()):
+        config = json.loads((folder / "config.json").read_text())
+        layers = config.get("text_config", config)["num_hidden_layers"]
+        for stages in range(1, layers + 2):
+            result = harness.run(0, "plan", "--model", folder, "--stages", stages, "--json")
+            what = "plan of %s on %d stages" % (folder.name, stages)
+            lines = our_lines(result)
+            if result.returncode == 3:
+                say(len(lines) == 1 and not result.stdout and stages > 1, "%s: %s" % (what, result.stderr))
+                continue
+            say(result.returncode == 0 and not lines, "%s: %d, %s" % (what, result.returncode, result.stderr))
+            parts = json.loads(result.stdout or '{"stages": []}')["stages"]
+            covered = [l for s in parts for l in range(s["first_layer"], s["last_layer"] + 1)]
+            say(covered == list(range(layers)) and len(parts) == stages, "%s covers %s" % (what, covered))
+        say(result.returncode == 3, "%s: %d stages for %d layers are a plan" % (folder.name, stages, layers))
+
+
 def check_placement():
     """Ranks that share a core: a warning with its remedy, counted in the manifest; or refused."""
     folder = folder_with_input()
@@ -353,6 +372,33 @@ def check_broken_checkpoint():
     (broken / "config.json").write_text(json.dumps(config))
     (broken / "tokenizer.json").write_text("{")
     refused(3, "tokenizer", 2, *job(folder, model=broken))
+
+
+def check_unused_tensors():
+    """Tensors that config.json has no place for are counted and named once, and refused where they would take part."""
+    folder = folder_with_input([{"tokens": [5, 6, 7], "max_tokens": 2, "ignore_eos": True}])
+    fewer = harness.make_llama(folder / "fewer", 4)
+    config = json.loads((fewer / "config.json").read_text())
+    (fewer / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
+    line = "lockstep: warning: 9 tensors of the checkpoint have no part in this config.json, the first is " \
+        "'model.layers.3."
+    for ranks in (0, 3):
+        result = harness.must(harness.run(ranks, *job(folder, model=fewer)))
+        said = [text for text in result.stderr.splitlines() if "have no part" in text]
+        say(len(said) == 1 and said[0].startswith(line), "unused tensors on %d ranks: %s" % (ranks, result.stderr))
+        model = json.loads((folder / "out.jsonl.lockstep" / "manifest.json").read_text())["model"]
+        say(model["unused_tensors"] == 9 and model["first_unused"].startswith("model.layers.3."), "%s" % model)
+        say("have no part" in harness.must(harness.run(ranks, "plan", "--model", fewer)).stderr, "plan says nothing")
+    say("  not used     9, the first is model.layers.3." in harness.must(harness.run(0, "inspect", fewer)).stdout,
+        "inspect says nothing of unused tensors")
+    facts = json.loads(harness.must(harness.run(0, "inspect", "--json", fewer)).stdout)
+    say(facts["unused_tensors"]["n"] == 9, "inspect --json: %s" % facts["unused_tensors"])
+    result = harness.must(harness.run(0, *job(folder)))
+    say("have no part" not in result.stderr, "a whole checkpoint: %s" % result.stderr)
+    manifest = json.loads((folder / "out.jsonl.lockstep" / "manifest.json").read_text())
+    say(manifest["model"]["unused_tensors"] == 0 and manifest["model"]["first_unused"] is None, "%s" % manifest["model"])
+    text = manifest["text"]
+    say(all(part[0].isdigit() for part in (text["pcre2"], text["utf8proc"], *text["unicode"].values())), "%s" % text)
 
 
 # ---- good runs -----------------------------------------------------------------------------------------------------

@@ -21,6 +21,20 @@ void ls_app_warn(const struct ls_app *app, const char *fmt, ...)
     fprintf(stderr, "lockstep: %s\n", text);
 }
 
+void ls_app_warn_of_unused(const struct ls_app *app, size_t n, const char *first)
+{
+    if (n == 1)
+        ls_app_warn(app,
+                    "warning: a tensor of the checkpoint has no part in this config.json: "
+                    "'%.200s'",
+                    first);
+    else if (n)
+        ls_app_warn(app,
+                    "warning: %zu tensors of the checkpoint have no part in this "
+                    "config.json, the first is '%.200s'",
+                    n, first);
+}
+
 enum ls_exit ls_app_code_before_start(ls_status status)
 {
     if (status == LS_E_FULL)

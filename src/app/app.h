@@ -37,6 +37,9 @@ int ls_app_fail(const struct ls_app *app, enum ls_exit code, const struct ls_err
 void ls_app_warn(const struct ls_app *app, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* That n tensors of a checkpoint are not used; nothing for n = 0. */
+void ls_app_warn_of_unused(const struct ls_app *app, size_t n, const char *first);
+
 /* The code for a failure before start-up: usage and files that cannot be opened are
  * LS_EXIT_USAGE, a full disk is LS_EXIT_FAILED, everything else is LS_EXIT_REFUSED. */
 enum ls_exit ls_app_code_before_start(ls_status status);

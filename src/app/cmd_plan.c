@@ -15,6 +15,8 @@ struct planning {
     struct ls_arena arena;
     struct ls_arch arch;
     struct ls_checkpoint *ckpt;
+    size_t n_unused; /* tensors of it */
+    const char *first_unused;
     struct ls_plan plan;
     struct ls_rank_report reports[LS_MAX_STAGES];
 };
@@ -23,11 +25,10 @@ static ls_status open_model(struct planning *p, struct ls_err *err)
 {
     const struct ls_arch_wish arch_wish = { .f32_activations = p->wish.f32_activations,
                                             .context = p->wish.context };
-    size_t n_ignored;
     ls_status s = ls_arch_load(&p->arch, p->wish.model, &arch_wish, &p->arena, err);
     if (!s)
         s = ls_checkpoint_open(&p->ckpt, p->wish.model, err);
-    return s ? s : ls_weights_check(&p->arch, p->ckpt, &n_ignored, NULL, err);
+    return s ? s : ls_weights_check(&p->arch, p->ckpt, &p->n_unused, &p->first_unused, err);
 }
 
 /* n ranks that all look like this one and share this machine. */
@@ -97,6 +98,8 @@ static int plan(struct ls_app *app, struct planning *p)
     s = open_model(p, &err);
     if (!s)
         s = form(p, nodes ? p->wish.stages : n_ranks(app, p), nodes, &err);
+    if (!s)
+        ls_app_warn_of_unused(app, p->n_unused, p->first_unused);
     if (!s && ls_options_flag(&app->options, LS_OPT_JSON))
         s = print_json(p, &err);
     else if (!s)

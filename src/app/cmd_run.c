@@ -115,6 +115,13 @@ static void warn_of_placement(const struct lead *r)
                     p->n_warnings - LS_PLACEMENT_KEPT);
 }
 
+static void warn_of_unused(const struct lead *r)
+{
+    const char *first;
+    const size_t n = ls_session_unused(r->session, &first);
+    ls_app_warn_of_unused(r->app, n, first);
+}
+
 static ls_status prepare_apart(void *arg, struct ls_err *err)
 {
     struct lead *const r = arg;
@@ -196,6 +203,7 @@ static int start(struct lead *r)
         return fail_to_start(r, s, &err);
     ls_manifest_remove(ls_job_folder(r->job));
     say_resumed(r);
+    warn_of_unused(r);
     warn_of_placement(r);
     return GO;
 }

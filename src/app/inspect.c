@@ -238,6 +238,10 @@ json_t *ls_inspect_to_json(const struct ls_inspection *in)
         failed |= json_object_set_new(out, "architecture", arch_to_json(&in->arch));
     if (in->ckpt)
         failed |= json_object_set_new(out, "tensors", tensors_to_json(in));
+    if (in->has_weights)
+        failed |= json_object_set_new(
+            out, "unused_tensors",
+            json_pack("{s:I, s:s?}", "n", (json_int_t)in->n_unused, "first", in->first_unused));
     if (in->tokenizer)
         failed |= json_object_set_new(out, "tokenizer",
                                       json_pack("{s:i, s:i, s:i}", "n_ids",

@@ -4,6 +4,7 @@
 #include "app/plan_view.h"
 #include "app/provenance.h"
 #include "base/alloc.h"
+#include "text/versions.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,6 +44,23 @@ static void put_seconds(struct writer *w, json_t *into, const char *key, uint64_
 /* --- the model -------------------------------------------------------------------------------
  */
 
+static void put_unused(struct writer *w, json_t *model, const struct ls_session *session)
+{
+    const char *first;
+    const size_t n = ls_session_unused(session, &first);
+    put_u64(w, model, "unused_tensors", n);
+    put(w, model, "first_unused", n ? json_string(first) : json_null());
+}
+
+static void put_text(struct writer *w)
+{
+    struct ls_text_versions v;
+    ls_text_versions(&v);
+    put(w, w->root, "text",
+        json_pack("{s:s, s:s, s:{s:s, s:s}}", "pcre2", v.pcre2, "utf8proc", v.utf8proc,
+                  "unicode", "pcre2", v.pcre2_unicode, "utf8proc", v.utf8proc_unicode));
+}
+
 static void put_model(struct writer *w, const struct ls_manifest *m)
 {
     static const char *const files[] = { "config.json", "generation_config.json",
@@ -61,6 +79,7 @@ static void put_model(struct writer *w, const struct ls_manifest *m)
         put(w, model, "context", json_integer(arch->context));
         put(w, model, "digest", json_string(text));
         put(w, model, "digest_holds_bytes", json_boolean(m->wish->check_bytes));
+        put_unused(w, model, m->session);
     }
     for (int i = 0; i < (int)(sizeof files / sizeof files[0]); i++)
         put(w, digests, files[i],
@@ -185,6 +204,7 @@ static void fill(struct writer *w, const struct ls_manifest *m)
     put(w, w->root, "made_by", ls_provenance_json(m->app));
     put(w, w->root, "profile", json_string("exact-1"));
     put_model(w, m);
+    put_text(w);
     put_u64(w, w->root, "seed", m->seed);
     put_u64(w, w->root, "placement_seed", m->wish->placement_seed);
     put(w, w->root, "ranks", json_integer(m->n_ranks));

@@ -267,6 +267,12 @@ const struct ls_checkpoint *ls_session_checkpoint(const struct ls_session *s)
     return s->ckpt;
 }
 
+size_t ls_session_unused(const struct ls_session *s, const char **first)
+{
+    *first = s->first_unused;
+    return s->n_unused;
+}
+
 const struct ls_stage_stats *ls_session_stats(const struct ls_session *s, int stage)
 {
     return &s->stats[s->rank == 0 ? stage : 0];

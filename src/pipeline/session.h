@@ -75,6 +75,9 @@ const struct ls_placement *ls_session_placement(const struct ls_session *session
 const struct ls_arch *ls_session_arch(const struct ls_session *session);
 const struct ls_link_terms *ls_session_terms(const struct ls_session *session);
 const struct ls_checkpoint *ls_session_checkpoint(const struct ls_session *session);
+/* How many tensors of the checkpoint nothing uses, and the first one's name, valid while the
+ * session lives. */
+size_t ls_session_unused(const struct ls_session *session, const char **first);
 
 enum { LS_N_REFUSALS = LS_E_SHAPE - LS_E_AUTH + 1 };
 

@@ -20,6 +20,8 @@ struct ls_session {
     struct ls_arena arena; /* of arch */
     struct ls_arch arch;
     struct ls_checkpoint *ckpt;
+    size_t n_unused;          /* tensors of it that nothing uses */
+    const char *first_unused; /* in ckpt */
     const struct ls_kernels *kernels;
     int kernels_failed;
     struct ls_plan plan;

@@ -49,13 +49,11 @@ static ls_status look_apart(void *arg, struct ls_err *err)
     struct ls_session *s = arg;
     const struct ls_arch_wish wish = { .f32_activations = s->wish.f32_activations,
                                        .context = s->wish.context };
-    size_t n_ignored;
-    const char *first_ignored;
     ls_status st = ls_arch_load(&s->arch, s->wish.model, &wish, &s->arena, err);
     if (!st)
         st = ls_checkpoint_open(&s->ckpt, s->wish.model, err);
     if (!st)
-        st = ls_weights_check(&s->arch, s->ckpt, &n_ignored, &first_ignored, err);
+        st = ls_weights_check(&s->arch, s->ckpt, &s->n_unused, &s->first_unused, err);
     if (!st)
         ls_view_look(s->looking, ls_comm_host(s->comm), s->ckpt, s->wish.check_bytes);
     if (!st && LS_FAULT(VOTE, s->rank))
