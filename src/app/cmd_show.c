@@ -57,14 +57,33 @@ static void put_end_of(const char *text)
     put_quoted(begin);
 }
 
-/* The prompt of a request: text, or how many token ids it has. */
+/* The last thing that was said in a chat, or NULL. */
+static json_t *last_message(json_t *holder)
+{
+    json_t *const messages = json_object_get(holder, "messages");
+    json_t *const last = json_array_get(messages, json_array_size(messages) - 1);
+    json_t *const content = json_object_get(last, "content");
+    return json_is_array(content) ? json_object_get(json_array_get(content, 0), "text")
+                                  : content;
+}
+
+/* What a request is about: its prompt, its last message, or the text that is scored. */
+static json_t *subject_of(json_t *holder)
+{
+    static const char *const names[] = { "prompt", "tokens", "context", "text", "arguments" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        json_t *const value = json_object_get(holder, names[i]);
+        if (value)
+            return value;
+    }
+    return last_message(holder);
+}
+
+/* Text, or how many token ids there are. */
 static void put_prompt(json_t *request)
 {
     json_t *const body = json_object_get(request, "body");
-    json_t *const holder = body ? body : request;
-    json_t *prompt = json_object_get(holder, "prompt");
-    if (!prompt)
-        prompt = json_object_get(holder, "tokens");
+    json_t *prompt = subject_of(body ? body : request);
     if (json_is_array(prompt) && !json_is_integer(json_array_get(prompt, 0)))
         prompt = json_array_get(prompt, 0);
     if (json_is_string(prompt))
@@ -84,6 +103,16 @@ static void show_request(const struct line *line)
     json_decref(request);
 }
 
+static void put_score(const json_t *body)
+{
+    const json_t *const score = json_object_get(body, "loglikelihood");
+    const json_t *const perplexity = json_object_get(body, "perplexity");
+    if (json_is_number(score))
+        printf(" log-likelihood %.6g", json_number_value(score));
+    if (json_is_number(perplexity))
+        printf(", perplexity %.6g", json_number_value(perplexity));
+}
+
 static void show_choices(json_t *row)
 {
     json_t *const response = json_object_get(row, "response");
@@ -92,11 +121,14 @@ static void show_choices(json_t *row)
     json_t *choice;
     json_array_foreach(choices, i, choice)
     {
-        const char *const text = json_string_value(json_object_get(choice, "text"));
+        json_t *const message = json_object_get(choice, "message");
+        const char *const text = json_string_value(message ? json_object_get(message, "content")
+                                                           : json_object_get(choice, "text"));
         if (i)
             fputs(" | ", stdout);
         put_quoted(text ? text : "");
     }
+    put_score(json_object_get(response, "body"));
     if (!json_array_size(choices)) {
         const char *const why =
             json_string_value(json_object_get(json_object_get(row, "error"), "message"));
