@@ -292,7 +292,7 @@ def check_nodes():
     stages = json.loads(harness.must(plan("a 4G 8 2", "b 4G 4")).stdout)["stages"]
     say([s["threads"] for s in stages] == [4, 4, 4], "threads of nodes: %s" % stages)
     even = [s["last_layer"] for s in stages]
-    need = [s["weights_bytes"] + s["scratch_bytes"] for s in stages]
+    need = [s["weights_bytes"] + s["scratch_bytes"] + s["link_bytes"] for s in stages]
     for c in range(need[2] + (2 << 20), 0, -(64 << 10)):  # ever less memory on the last one
         result = plan("a 64M 4", "b 64M 4", "c %d 4" % c)
         if result.returncode:
@@ -436,6 +436,10 @@ def check_run():
             manifest["error_rows"] == 1 and len(manifest["stages"]) == max(1, ranks) and
             manifest["backend"] == ("mpi" if ranks else "self") and manifest["profile"] == "exact-1" and
             all(s["step_allocations"] == 0 for s in manifest["stages"]), "manifest: %s" % str(manifest)[:3000])
+        for planned, made in zip(manifest["plan"]["stages"], manifest["stages"]):
+            for part in ("weights_bytes", "kv_bytes", "scratch_bytes", "link_bytes"):
+                say(planned[part] == made[part] > 0, "%s on %d ranks: %d planned, %d made" % (
+                    part, ranks, planned[part], made[part]))
     say(outputs[0] == outputs[1] == outputs[2], "the output depends on the layout")
     text = harness.must(harness.run(0, "show", "--input", folder / "in.jsonl", folder / "out.jsonl")).stdout
     say('"12+9=" => "21"' in text and "error: " in text and "[1 token ids] => " in text, "show:\n%s" % text)

@@ -224,7 +224,7 @@ static void little_memory_lowers_the_cache(void **state)
     assert_int_equal(form(&m, 1, NULL), LS_OK);
     const struct ls_stage_plan *sp = &plan.stages[0];
     uint64_t block = sp->kv_bytes / plan.limits.n_blocks;
-    uint64_t fixed = sp->weights_bytes + sp->scratch_bytes;
+    uint64_t fixed = sp->weights_bytes + ls_stage_work_bytes(sp);
     m.reports[0].memory_bytes = fixed + 100 * block;
     assert_int_equal(form(&m, 1, NULL), LS_OK);
     assert_true(plan.limits.n_blocks >= 70 && plan.limits.n_blocks <= 80);
@@ -260,7 +260,7 @@ static void memory_decides_layers(void **state)
     assert_true(plan.stages[1].last_layer - plan.stages[1].first_layer < 3);
     for (int r = 0; r < 3; r++)
         m.reports[r].memory_bytes =
-            plan.stages[r].scratch_bytes + memory_for(&m, cuts[r], cuts[r + 1]) + 20000;
+            ls_stage_work_bytes(&plan.stages[r]) + memory_for(&m, cuts[r], cuts[r + 1]) + 20000;
     assert_int_equal(form(&m, 3, &err), LS_OK);
     for (int r = 0; r < 3; r++) {
         assert_int_equal(plan.stages[r].first_layer, cuts[r]);
@@ -268,7 +268,7 @@ static void memory_decides_layers(void **state)
     }
     uint64_t one_layer = memory_for(&m, 4, 5); /* the last one, with the head, is the largest */
     for (int r = 0; r < 3; r++)
-        m.reports[r].memory_bytes = 3 * plan.stages[0].scratch_bytes + one_layer;
+        m.reports[r].memory_bytes = 3 * ls_stage_work_bytes(&plan.stages[0]) + one_layer;
     while (!form(&m, 3, &err))
         for (int r = 0; r < 3; r++)
             m.reports[r].memory_bytes -= 1000;

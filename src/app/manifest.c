@@ -121,6 +121,7 @@ static json_t *stage_to_json(struct writer *w, const struct ls_manifest *m, int 
     put_u64(w, out, "weights_bytes", s->counts.weights_bytes);
     put_u64(w, out, "kv_bytes", s->counts.kv_bytes);
     put_u64(w, out, "scratch_bytes", s->counts.scratch_bytes);
+    put_u64(w, out, "link_bytes", s->links.buffer_bytes);
     put_u64(w, out, "resident_bytes", s->counts.resident_bytes);
     put_u64(w, out, "steps", s->counts.steps);
     put_u64(w, out, "tokens", s->counts.tokens);

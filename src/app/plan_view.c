@@ -31,16 +31,16 @@ void ls_plan_print(const struct ls_plan *plan, const struct ls_arch *arch, FILE 
     fprintf(out, "%s: %d layers, hidden %d, vocabulary %d, activations %s, context %d\n\n",
             arch->family, arch->n_layers, arch->hidden, arch->vocab, ls_fmt_text(arch->dtype),
             arch->context);
-    fprintf(out, "%5s  %-9s %7s %11s %11s %11s %11s\n", "stage", "layers", "threads", "weights",
-            "KV cache", "scratch", "total");
+    fprintf(out, "%5s  %-9s %7s %11s %11s %11s %11s %11s\n", "stage", "layers", "threads",
+            "weights", "KV cache", "scratch", "links", "total");
     for (int s = 0; s < plan->n_stages; s++) {
         const struct ls_stage_plan *const p = &plan->stages[s];
         char layers[32];
         snprintf(layers, sizeof layers, "%d-%d", p->first_layer, p->last_layer - 1);
-        fprintf(out, "%5d  %-9s %7d %11s %11s %11s %11s\n", s, layers, p->threads,
+        fprintf(out, "%5d  %-9s %7d %11s %11s %11s %11s %11s\n", s, layers, p->threads,
                 ls_size_text(p->weights_bytes), ls_size_text(p->kv_bytes),
-                ls_size_text(p->scratch_bytes),
-                ls_size_text(p->weights_bytes + p->kv_bytes + p->scratch_bytes));
+                ls_size_text(p->scratch_bytes), ls_size_text(p->link_bytes),
+                ls_size_text(p->weights_bytes + p->kv_bytes + ls_stage_work_bytes(p)));
     }
     fprintf(out,
             "\nsteps of at most %d tokens, %d of one prompt; %d steps in flight; "
@@ -51,10 +51,11 @@ void ls_plan_print(const struct ls_plan *plan, const struct ls_arch *arch, FILE 
 
 static json_t *stage_to_json(const struct ls_stage_plan *p, int stage)
 {
-    return json_pack("{s:i, s:i, s:i, s:i, s:I, s:I, s:I}", "stage", stage, "first_layer",
+    return json_pack("{s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I}", "stage", stage, "first_layer",
                      (int)p->first_layer, "last_layer", (int)p->last_layer - 1, "threads",
                      (int)p->threads, "weights_bytes", (json_int_t)p->weights_bytes, "kv_bytes",
-                     (json_int_t)p->kv_bytes, "scratch_bytes", (json_int_t)p->scratch_bytes);
+                     (json_int_t)p->kv_bytes, "scratch_bytes", (json_int_t)p->scratch_bytes,
+                     "link_bytes", (json_int_t)p->link_bytes);
 }
 
 json_t *ls_plan_to_json(const struct ls_plan *plan, const struct ls_arch *arch)

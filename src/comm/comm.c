@@ -132,6 +132,16 @@ static ls_status check_open(const struct ls_comm *comm, const struct ls_link *li
     return LS_OK;
 }
 
+uint64_t ls_link_stride(uint64_t buffer_bytes)
+{
+    return ls_round_up(buffer_bytes, LS_ALIGN);
+}
+
+uint64_t ls_link_bytes(const struct ls_link *link)
+{
+    return link->buffers ? (uint64_t)link->n_buffers * link->stride_bytes : 0;
+}
+
 ls_status ls_comm_open(struct ls_comm *comm, struct ls_link **out, int peer, enum ls_tag tag,
                        enum ls_direction direction, int n_buffers, uint64_t buffer_bytes,
                        struct ls_err *err)
@@ -150,7 +160,7 @@ ls_status ls_comm_open(struct ls_comm *comm, struct ls_link **out, int peer, enu
     s = check_open(comm, link, err);
     if (s)
         goto out;
-    link->stride_bytes = ls_round_up(buffer_bytes, LS_ALIGN);
+    link->stride_bytes = ls_link_stride(buffer_bytes);
     link->backend = peer == comm->rank ? &ls_backend_self : &ls_backend_mpi;
     s = link->backend->open(link, err);
     if (s)

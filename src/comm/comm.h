@@ -65,6 +65,10 @@ bool ls_comm_is_one_host(const struct ls_comm *comm);
 ls_status ls_comm_open(struct ls_comm *comm, struct ls_link **out, int peer, enum ls_tag tag,
                        enum ls_direction direction, int n_buffers, uint64_t buffer_bytes,
                        struct ls_err *err);
+/* What one buffer takes in memory, and all buffers of an open link; links hold none where a
+ * message stays in the sender's. */
+uint64_t ls_link_stride(uint64_t buffer_bytes);
+uint64_t ls_link_bytes(const struct ls_link *link);
 
 /* Sending: the next free buffer, or NULL while all are in flight (then ls_comm_progress). The
  * same buffer is returned until it is sent. */

@@ -5,13 +5,23 @@
 #include <inttypes.h>
 #include <string.h>
 
+static uint64_t frame_bytes(uint64_t max_payload)
+{
+    return LS_FRAME_HEADER + max_payload + LS_FRAME_TAG;
+}
+
+uint64_t ls_channel_bytes(uint64_t max_payload)
+{
+    return ls_link_stride(frame_bytes(max_payload));
+}
+
 ls_status ls_channel_open(struct ls_channel *ch, struct ls_keyring *keyring,
                           const struct ls_channel_config *config, struct ls_err *err)
 {
     struct ls_comm *comm = ls_keyring_comm(keyring);
     uint32_t self = (uint32_t)ls_comm_rank(comm), other = (uint32_t)config->peer;
     bool sends = config->direction == LS_SEND;
-    uint64_t bytes = LS_FRAME_HEADER + config->max_payload + LS_FRAME_TAG;
+    uint64_t bytes = frame_bytes(config->max_payload);
     struct ls_channel made = { .frame = { .source = sends ? self : other,
                                           .destination = sends ? other : self,
                                           .max_frame_bytes = bytes } };

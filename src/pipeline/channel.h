@@ -33,6 +33,9 @@ struct ls_channel {
     struct ls_channel_counts counts;
 };
 
+/* What one buffer takes for frames of at most max_payload. */
+uint64_t ls_channel_bytes(uint64_t max_payload);
+
 /* Opens one end. Both ranks do it with the same sizes. Closed by ls_channel_close. */
 ls_status ls_channel_open(struct ls_channel *ch, struct ls_keyring *keyring,
                           const struct ls_channel_config *config, struct ls_err *err);

@@ -36,6 +36,11 @@ static ls_status open_peer(struct ls_control *ctl, struct ls_keyring *keyring, i
     return s ? s : ls_channel_open(&ctl->out[peer], keyring, &config, err);
 }
 
+uint64_t ls_control_bytes(int n_peers)
+{
+    return 2 * (uint64_t)n_peers * N_BUFFERS * ls_channel_bytes(MAX_PAYLOAD);
+}
+
 static bool is_peer(const struct ls_control *ctl, int rank)
 {
     return rank != ctl->rank && (ctl->rank == 0 || rank == 0);

@@ -75,6 +75,9 @@ struct ls_control {
     struct ls_arena arena;
 };
 
+/* What the control links to so many peers hold. */
+uint64_t ls_control_bytes(int n_peers);
+
 /* The keyring's own life is its own. */
 ls_status ls_control_create(struct ls_control **out, struct ls_keyring *keyring,
                             struct ls_err *err);

@@ -4,6 +4,8 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "model/weights.h"
+#include "pipeline/channel.h"
+#include "pipeline/control.h"
 #include "pipeline/result.h"
 #include "pipeline/scheduler.h"
 #include "stage/stage.h"
@@ -78,13 +80,13 @@ int ls_plan_result_sends(const struct ls_plan *plan)
 static uint64_t link_bytes(const struct ls_plan *plan, const struct ls_arch *arch, int stage)
 {
     const struct ls_stage_plan *sp = &plan->stages[stage];
-    uint64_t around = LS_FRAME_HEADER + LS_FRAME_TAG, bytes = 0;
+    uint64_t bytes = ls_control_bytes(stage == 0 ? plan->n_stages - 1 : 1);
     uint64_t n = (uint64_t)ls_plan_step_buffers(plan);
     if (stage > 0)
-        bytes += n * (around + ls_plan_step_payload(plan, arch, sp->first_layer));
+        bytes += n * ls_channel_bytes(ls_plan_step_payload(plan, arch, sp->first_layer));
     if (stage < plan->n_stages - 1)
-        bytes += n * (around + ls_plan_step_payload(plan, arch, sp->last_layer));
-    uint64_t result = around + ls_plan_result_payload(plan, arch);
+        bytes += n * ls_channel_bytes(ls_plan_step_payload(plan, arch, sp->last_layer));
+    uint64_t result = ls_channel_bytes(ls_plan_result_payload(plan, arch));
     if (stage == plan->n_stages - 1)
         bytes += (uint64_t)ls_plan_result_sends(plan) * result;
     if (stage == 0 && plan->n_stages > 1)
@@ -155,11 +157,12 @@ static ls_status too_little(const struct ls_rank_report *report, int rank,
 {
     char weights[LS_SIZE_TEXT], scratch[LS_SIZE_TEXT], room[LS_SIZE_TEXT];
     return ls_fail(err, LS_E_MEMORY,
-                   "rank %d on %s: layers %d-%d need %s of weights and %s of scratch, %s are "
+                   "rank %d on %s: layers %d-%d need %s of weights and %s of scratch and link "
+                   "buffers, %s are "
                    "available; use more ranks on more hosts, or a smaller budget",
                    rank, report->host, sp->first_layer, sp->last_layer - 1,
                    ls_plan_size_text(sp->weights_bytes, weights),
-                   ls_plan_size_text(sp->scratch_bytes, scratch),
+                   ls_plan_size_text(ls_stage_work_bytes(sp), scratch),
                    ls_plan_size_text(report->memory_bytes, room));
 }
 
@@ -170,7 +173,7 @@ static ls_status blocks_allowed(const struct ls_plan *plan, const struct ls_arch
                                 struct ls_err *err)
 {
     const struct ls_stage_plan *sp = &plan->stages[rank];
-    uint64_t fixed = sp->weights_bytes + sp->scratch_bytes;
+    uint64_t fixed = sp->weights_bytes + ls_stage_work_bytes(sp);
     if (report->memory_bytes && fixed >= report->memory_bytes)
         return too_little(report, rank, sp, err);
     uint64_t room = wish->kv_bytes ? wish->kv_bytes : UINT64_MAX;
@@ -247,8 +250,8 @@ void ls_plan_fill_scratch(struct ls_plan *plan, const struct ls_arch *arch)
         struct ls_stage_plan *sp = &plan->stages[i];
         sp->scratch_bytes =
             ls_stage_scratch_bytes(arch, sp->first_layer, sp->last_layer, sp->threads,
-                                   &plan->limits, plan->logit_rows) +
-            link_bytes(plan, arch, i);
+                                   &plan->limits, plan->logit_rows);
+        sp->link_bytes = link_bytes(plan, arch, i);
     }
 }
 
@@ -257,17 +260,18 @@ static ls_status check_explicit_kv(const struct ls_plan *plan,
                                    struct ls_err *err)
 {
     const struct ls_stage_plan *sp = &plan->stages[rank];
-    uint64_t need = sp->weights_bytes + sp->scratch_bytes + sp->kv_bytes;
+    uint64_t need = sp->weights_bytes + ls_stage_work_bytes(sp) + sp->kv_bytes;
     if (!report->memory_bytes || need <= report->memory_bytes)
         return LS_OK;
     char text[4][LS_SIZE_TEXT];
-    return ls_fail(
-        err, LS_E_MEMORY,
-        "rank %d on %s: %s of weights, %s of scratch and %s of cache do not fit into the "
-        "%s available; lower kv-memory",
-        rank, report->host, ls_plan_size_text(sp->weights_bytes, text[0]),
-        ls_plan_size_text(sp->scratch_bytes, text[1]), ls_plan_size_text(sp->kv_bytes, text[2]),
-        ls_plan_size_text(report->memory_bytes, text[3]));
+    return ls_fail(err, LS_E_MEMORY,
+                   "rank %d on %s: %s of weights, %s of scratch and link buffers and %s of "
+                   "cache do not fit into the "
+                   "%s available; lower kv-memory",
+                   rank, report->host, ls_plan_size_text(sp->weights_bytes, text[0]),
+                   ls_plan_size_text(ls_stage_work_bytes(sp), text[1]),
+                   ls_plan_size_text(sp->kv_bytes, text[2]),
+                   ls_plan_size_text(report->memory_bytes, text[3]));
 }
 
 static ls_status size_cache(struct ls_plan *plan, const struct ls_arch *arch,

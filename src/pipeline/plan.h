@@ -20,7 +20,7 @@ enum {
     LS_MAX_SILENCE_S = 3600,
     /* byte forms on the control links */
     LS_WISH_BYTES = LS_MAX_PATH + LS_MAX_LAYERS_TEXT + 128,
-    LS_PLAN_BYTES = 36 * LS_MAX_STAGES + 128,
+    LS_PLAN_BYTES = 44 * LS_MAX_STAGES + 128,
     /* buffers of the links that carry results */
     LS_RESULT_SENDS = 2,
     LS_RESULT_RECEIVES = 10, /* those that the coordinator has not read yet included */
@@ -57,8 +57,15 @@ struct ls_stage_plan {
     int32_t first_layer, last_layer; /* global, half-open */
     int32_t threads;
     uint64_t weights_bytes, kv_bytes; /* predicted, of this rank */
-    uint64_t scratch_bytes;           /* the same; buffers of its links included */
+    uint64_t scratch_bytes;           /* the same; what its steps work in */
+    uint64_t link_bytes;              /* the same; buffers of its links */
 };
+
+/* What a stage needs beside weights and cache. */
+static inline uint64_t ls_stage_work_bytes(const struct ls_stage_plan *stage)
+{
+    return stage->scratch_bytes + stage->link_bytes;
+}
 
 struct ls_plan {
     unsigned char run_id[16];

@@ -89,6 +89,7 @@ static void put_body(struct ls_writer *w, const struct ls_plan *plan)
         ls_put_u64(w, sp->weights_bytes);
         ls_put_u64(w, sp->kv_bytes);
         ls_put_u64(w, sp->scratch_bytes);
+        ls_put_u64(w, sp->link_bytes);
     }
 }
 
@@ -116,6 +117,7 @@ static bool get_body(struct ls_reader *r, struct ls_plan *plan)
         sp->weights_bytes = ls_get_u64(r);
         sp->kv_bytes = ls_get_u64(r);
         sp->scratch_bytes = ls_get_u64(r);
+        sp->link_bytes = ls_get_u64(r);
     }
     return ls_reader_done(r);
 }

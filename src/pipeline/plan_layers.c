@@ -86,7 +86,7 @@ static uint64_t room_of(const struct ls_plan *plan, const struct ls_rank_report 
     uint64_t memory = reports[rank].memory_bytes, used = 0;
     if (!memory)
         return UINT64_MAX;
-    bool known = ls_add_u64(plan->stages[rank].scratch_bytes, cache, &used);
+    bool known = ls_add_u64(ls_stage_work_bytes(&plan->stages[rank]), cache, &used);
     return known && memory > used ? memory - used : 0;
 }
 
@@ -228,7 +228,7 @@ ls_status ls_plan_advise(const struct ls_plan *plan, const struct ls_arch *arch,
     uint64_t memory = largest_host(plan, reports, &rank);
     uint64_t scratch = 0;
     for (int i = 0; i < plan->n_stages; i++)
-        scratch = ls_max_u64(scratch, plan->stages[i].scratch_bytes);
+        scratch = ls_max_u64(scratch, ls_stage_work_bytes(&plan->stages[i]));
     struct ls_err first = err ? *err : (struct ls_err){ .status = LS_E_MEMORY };
     ls_status s = find_units(&u, plan, arch, ckpt, 1, err);
     int n = s || memory <= scratch ? 0 : hosts_needed(&u, memory - scratch);

@@ -85,6 +85,7 @@ enum { LS_N_REFUSALS = LS_E_SHAPE - LS_E_AUTH + 1 };
 struct ls_link_counts {
     uint64_t sealed, opened;             /* frames under a key */
     uint64_t sealed_bytes, opened_bytes; /* of these, header and tag included */
+    uint64_t buffer_bytes;               /* of its frames, both directions */
     uint64_t rekeys; /* keys begun after the first, over its sending links */
     uint64_t crypto_us;
     uint64_t copies;                 /* payloads of steps and results that were copied: 0 */

@@ -14,6 +14,7 @@ enum {
 
 static void add_sending(struct ls_link_counts *sum, const struct ls_channel *ch)
 {
+    sum->buffer_bytes += ch->link ? ls_link_bytes(ch->link) : 0;
     sum->sealed += ch->counts.sealed;
     sum->sealed_bytes += ch->seal ? ch->counts.bytes : 0;
     sum->rekeys += ch->frame.epoch;
@@ -22,6 +23,7 @@ static void add_sending(struct ls_link_counts *sum, const struct ls_channel *ch)
 
 static void add_receiving(struct ls_link_counts *sum, const struct ls_channel *ch)
 {
+    sum->buffer_bytes += ch->link ? ls_link_bytes(ch->link) : 0;
     sum->opened += ch->counts.sealed;
     sum->opened_bytes += ch->seal ? ch->counts.bytes : 0;
     sum->crypto_us += ch->counts.crypto_us;
