@@ -11,8 +11,8 @@ ls_status ls_row_token(struct ls_out *out, int32_t token, const struct ls_tokeni
 ls_status ls_row_top(struct ls_out *out, const struct ls_scores *scores, size_t at,
                      const struct ls_tokenizer *tokenizer, struct ls_err *err);
 
-/* How many of the generated tokens belong to the text that is returned: all, or those that begin
- * in front of the stop at which it was cut. */
+/* How many of the generated tokens belong to the text that is returned: all, or those that
+ * begin in front of the stop at which it was cut. */
 ls_status ls_row_n_shown(size_t *n, const struct ls_choice *c,
                          const struct ls_tokenizer *tokenizer, struct ls_err *err);
 
