@@ -241,6 +241,20 @@ static void a_tag_on_a_plain_link_is_refused(void **state)
     }
 }
 
+/* Zero bytes behind a plain frame look like its tag. */
+static void more_bytes_than_the_header_claims_are_refused(void **state)
+{
+    (void)state;
+    for (uint64_t more = 1; more <= 40; more++) {
+        struct setup s;
+        fill(&s);
+        seal(&s);
+        memset(s.bytes + s.n, 0, more);
+        s.n += more;
+        assert_opens_as(&s, LS_E_SHAPE, "bytes behind the tag");
+    }
+}
+
 /* Exactly n bytes of memory, so that a sanitizer sees one byte too many. */
 static void every_short_length_is_refused(void **state)
 {
@@ -449,6 +463,7 @@ int main(void)
         cmocka_unit_test(sealed_frame_opens_to_the_same_fields),
         cmocka_unit_test(every_header_bit_has_its_status),
         cmocka_unit_test(a_tag_on_a_plain_link_is_refused),
+        cmocka_unit_test(more_bytes_than_the_header_claims_are_refused),
         cmocka_unit_test(every_short_length_is_refused),
         cmocka_unit_test(empty_payload_is_a_frame_of_144_bytes),
         cmocka_unit_test(the_link_limit_is_exact),

@@ -74,6 +74,35 @@ static void key_files_that_are_bad(void **state)
     assert_int_equal(ls_secret_parse(&secret, many, 65, &err), LS_E_FORMAT);
 }
 
+static void raw_keys_have_exactly_their_size(void **state)
+{
+    (void)state;
+    unsigned char raw[LS_SECRET_BYTES + 1];
+    struct ls_secret *secret = NULL;
+    for (size_t i = 0; i < sizeof raw; i++)
+        raw[i] = (unsigned char)(200 - i);
+    for (size_t n = 0; n <= sizeof raw; n++)
+        if (n != LS_SECRET_BYTES)
+            assert_int_equal(ls_secret_parse(&secret, raw, n, &err), LS_E_FORMAT);
+    assert_int_equal(ls_secret_parse(&secret, raw, LS_SECRET_BYTES, &err), LS_OK);
+    assert_memory_equal(ls_secret_bytes(secret), raw, LS_SECRET_BYTES);
+    ls_secret_destroy(secret);
+}
+
+/* What nobody drew: a file of zeros, a key left at a placeholder. */
+static void constant_keys_are_refused(void **state)
+{
+    (void)state;
+    unsigned char raw[LS_SECRET_BYTES], digits[LS_SECRET_LINE];
+    struct ls_secret *secret = NULL;
+    for (int value = 0; value < 256; value += 15) {
+        memset(raw, value, sizeof raw);
+        assert_int_equal(ls_secret_parse(&secret, raw, sizeof raw, &err), LS_E_FORMAT);
+    }
+    memset(digits, '7', sizeof digits);
+    assert_int_equal(ls_secret_parse(&secret, digits, sizeof digits, &err), LS_E_FORMAT);
+}
+
 static void fresh_secrets_differ_and_print_what_parses(void **state)
 {
     (void)state;
@@ -363,6 +392,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(key_files_that_are_good),
         cmocka_unit_test(key_files_that_are_bad),
+        cmocka_unit_test(raw_keys_have_exactly_their_size),
+        cmocka_unit_test(constant_keys_are_refused),
         cmocka_unit_test(fresh_secrets_differ_and_print_what_parses),
         cmocka_unit_test(both_ends_have_the_same_keys_per_direction_and_channel),
         cmocka_unit_test(a_restart_under_the_same_secret_has_other_keys),

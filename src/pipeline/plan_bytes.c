@@ -1,4 +1,5 @@
 /* Byte forms of wish and plan. */
+#include "base/guard.h"
 #include "pipeline/bytes.h"
 #include "pipeline/plan.h"
 #include "wire/frame.h"
@@ -162,7 +163,7 @@ ls_status ls_plan_decode(struct ls_plan *plan, const unsigned char *bytes, size_
         return ls_fail(err, LS_E_SHAPE, "the plan from rank 0 cannot be read (%zu bytes)", n);
     unsigned char digest[DIGEST];
     digest_of(bytes + head, n - head, digest);
-    if (memcmp(digest, bytes + LS_RUN_ID, DIGEST) != 0)
+    if (LS_GUARD("plan-digest") && memcmp(digest, bytes + LS_RUN_ID, DIGEST) != 0)
         return ls_fail(err, LS_E_SHAPE, "the plan from rank 0 does not have its digest");
     memcpy(plan->run_id, bytes, LS_RUN_ID);
     return LS_OK;

@@ -1,5 +1,7 @@
 #include "pipeline/secret_file.h"
 
+#include "base/guard.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -57,12 +59,12 @@ static ls_status check_private(int fd, const char *path, struct ls_err *err)
     struct stat st;
     if (fstat(fd, &st))
         return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
+    if (LS_GUARD("secret-regular") && !S_ISREG(st.st_mode))
         return ls_fail(err, LS_E_REFUSED, "%s: not a regular file", path);
-    if (st.st_uid != geteuid())
+    if (LS_GUARD("secret-owner") && st.st_uid != geteuid())
         return ls_fail(err, LS_E_REFUSED, "%s: belongs to user %u, expected %u, who runs this",
                        path, (unsigned)st.st_uid, (unsigned)geteuid());
-    if (st.st_mode & 07777 & ~(mode_t)0600)
+    if (LS_GUARD("secret-mode") && (st.st_mode & 07777 & ~(mode_t)0600))
         return ls_fail(err, LS_E_REFUSED,
                        "%s: mode %04o, expected 0600: a secret that others may read is none; "
                        "chmod 600 it, or make a new one with lockstep keygen",
@@ -119,7 +121,10 @@ ls_status ls_secret_write_file(const struct ls_secret *secret, const char *path,
                                const char *about, struct ls_err *err)
 {
     char line[LS_SECRET_LINE + 2], first[LS_ERR_TEXT];
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(path,
+                  O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW |
+                      (LS_GUARD("secret-overwrite") ? O_EXCL : O_TRUNC),
+                  0600);
     if (fd < 0)
         return ls_fail(err, LS_E_IO, "%s: %s", path,
                        errno == EEXIST ? "is there already; a key file is never overwritten"

@@ -1,5 +1,6 @@
 #include "wire/frame.h"
 
+#include "base/guard.h"
 #include "base/size.h"
 #include "tensor/dtype.h"
 
@@ -135,12 +136,12 @@ uint64_t ls_frame_seal(unsigned char *buf, struct ls_frame *frame, struct ls_fra
 
 ls_status ls_frame_check_size(uint64_t n, const struct ls_frame_link *link, struct ls_err *err)
 {
-    if (n > link->max_frame_bytes)
+    if (LS_GUARD("size-max") && n > link->max_frame_bytes)
         return ls_fail(err, LS_E_TOO_LARGE,
                        "frame from rank %" PRIu32 ": %" PRIu64
                        " bytes arrived, this link carries at most %" PRIu64,
                        link->source, n, link->max_frame_bytes);
-    if (n < LS_FRAME_HEADER + LS_FRAME_TAG)
+    if (LS_GUARD("size-min") && n < LS_FRAME_HEADER + LS_FRAME_TAG)
         return ls_fail(err, LS_E_AUTH,
                        "frame from rank %" PRIu32 ": %" PRIu64
                        " bytes arrived, a header and a tag are %d",
@@ -151,22 +152,23 @@ ls_status ls_frame_check_size(uint64_t n, const struct ls_frame_link *link, stru
 static ls_status check_version(const unsigned char *h, unsigned level_flags, uint32_t from,
                                struct ls_err *err)
 {
-    if (memcmp(h + AT_MAGIC, magic, sizeof magic) != 0)
+    if (LS_GUARD("magic") && memcmp(h + AT_MAGIC, magic, sizeof magic) != 0)
         return ls_fail(err, LS_E_VERSION, "frame from rank %" PRIu32 ": no LKS1 magic", from);
     unsigned version = (unsigned)get(h + AT_VERSION, 2);
-    if (version != LS_FRAME_VERSION)
+    if (LS_GUARD("version") && version != LS_FRAME_VERSION)
         return ls_fail(err, LS_E_VERSION,
                        "frame from rank %" PRIu32 ": version %u, this program speaks %d", from,
                        version, LS_FRAME_VERSION);
-    if (!all_zero(h + AT_RESERVED1, 2) || !all_zero(h + AT_RESERVED2, 12))
+    if (LS_GUARD("reserved") &&
+        (!all_zero(h + AT_RESERVED1, 2) || !all_zero(h + AT_RESERVED2, 12)))
         return ls_fail(err, LS_E_VERSION, "frame from rank %" PRIu32 ": reserved bytes are set",
                        from);
     unsigned flags = h[AT_FLAGS];
-    if (flags & ~(unsigned)KNOWN_FLAGS || flags & LS_FLAG_PACKED)
+    if (LS_GUARD("flags") && (flags & ~(unsigned)KNOWN_FLAGS || flags & LS_FLAG_PACKED))
         return ls_fail(err, LS_E_VERSION,
                        "frame from rank %" PRIu32 ": flags 0x%02x, this program knows 0x%02x",
                        from, flags, KNOWN_FLAGS & ~LS_FLAG_PACKED);
-    if ((flags & LS_FLAG_SEALED) != level_flags)
+    if (LS_GUARD("level") && (flags & LS_FLAG_SEALED) != level_flags)
         return ls_fail(err, LS_E_VERSION,
                        "frame from rank %" PRIu32 ": %s payload on a link of another level",
                        from, flags & LS_FLAG_SEALED ? "encrypted" : "readable");
@@ -176,15 +178,15 @@ static ls_status check_version(const unsigned char *h, unsigned level_flags, uin
 static ls_status check_link(const struct ls_frame *f, const struct ls_frame_link *link,
                             struct ls_err *err)
 {
-    if (memcmp(f->run_id, link->run_id, LS_RUN_ID) != 0)
+    if (LS_GUARD("run-id") && memcmp(f->run_id, link->run_id, LS_RUN_ID) != 0)
         return ls_fail(err, LS_E_WRONG_LINK,
                        "frame from rank %" PRIu32 ": run id of another run", link->source);
-    if (f->source != link->source || f->destination != link->destination)
+    if (LS_GUARD("ranks") && (f->source != link->source || f->destination != link->destination))
         return ls_fail(err, LS_E_WRONG_LINK,
                        "frame on link %" PRIu32 " -> %" PRIu32 ": names link %" PRIu32
                        " -> %" PRIu32,
                        link->source, link->destination, f->source, f->destination);
-    if (f->epoch != link->epoch || f->sequence != link->next_sequence)
+    if (LS_GUARD("sequence") && (f->epoch != link->epoch || f->sequence != link->next_sequence))
         return ls_fail(err, LS_E_SEQUENCE,
                        "frame from rank %" PRIu32 ": number %" PRIu64 " of epoch %" PRIu32
                        ", expected %" PRIu64 " of epoch %" PRIu32,
@@ -194,10 +196,10 @@ static ls_status check_link(const struct ls_frame *f, const struct ls_frame_link
 
 static ls_status check_kind(const struct ls_frame *f, uint32_t kinds, struct ls_err *err)
 {
-    if (f->kind == 0 || f->kind >= LS_N_KINDS)
+    if (LS_GUARD("kind-known") && (f->kind == 0 || f->kind >= LS_N_KINDS))
         return ls_fail(err, LS_E_VERSION, "frame from rank %" PRIu32 ": unknown kind %u",
                        f->source, f->kind);
-    if (!(kinds >> f->kind & 1))
+    if (LS_GUARD("kind-allowed") && !(kinds >> f->kind & 1))
         return ls_fail(err, LS_E_NOT_ALLOWED,
                        "frame from rank %" PRIu32 ": %s may not be sent here now", f->source,
                        ls_kind_name(f->kind));
@@ -209,12 +211,12 @@ static ls_status check_length(const struct ls_frame *f, uint64_t n,
                               const struct ls_frame_link *link, struct ls_err *err)
 {
     uint64_t room = link->max_frame_bytes - LS_FRAME_HEADER - LS_FRAME_TAG;
-    if (f->payload_bytes > room)
+    if (LS_GUARD("length-limit") && f->payload_bytes > room)
         return ls_fail(err, LS_E_TOO_LARGE,
                        "%s from rank %" PRIu32 ": payload of %" PRIu64
                        " bytes, this link carries at most %" PRIu64,
                        ls_kind_name(f->kind), f->source, f->payload_bytes, room);
-    if (f->payload_bytes != n - LS_FRAME_HEADER - LS_FRAME_TAG)
+    if (LS_GUARD("length-arrived") && f->payload_bytes != n - LS_FRAME_HEADER - LS_FRAME_TAG)
         return ls_fail(err, LS_E_SHAPE,
                        "%s from rank %" PRIu32 ": payload of %" PRIu64 " bytes, %" PRIu64
                        " arrived",
@@ -231,7 +233,7 @@ static ls_status check_tensor_bytes(const struct ls_frame *f, struct ls_err *err
                 (f->dtype == LS_DTYPE_NONE) == (bytes == 0);
     for (int i = 0; fits && i < LS_FRAME_DIMS; i++)
         fits = i < f->ndim ? ls_mul_u64(bytes, f->dims[i], &bytes) : f->dims[i] == 0;
-    if (!fits || bytes != f->tensor_bytes)
+    if (LS_GUARD("tensor-bytes") && (!fits || bytes != f->tensor_bytes))
         return ls_fail(err, LS_E_SHAPE,
                        "%s from rank %" PRIu32 ": tensor of %" PRIu64
                        " bytes is not dtype %u with %u dims %" PRIu32 " %" PRIu32 " %" PRIu32
@@ -251,7 +253,7 @@ static ls_status check_chunk(const struct ls_frame *f, const struct ls_frame_exp
                 ls_add_u64(f->chunk_offset, f->payload_bytes, &end) && end <= whole &&
                 more == (end < whole) && (!more || (e->more_allowed && f->payload_bytes > 0)) &&
                 f->chunk_offset == e->chunk_offset;
-    if (!fits)
+    if (LS_GUARD("chunk") && !fits)
         return ls_fail(err, LS_E_SHAPE,
                        "%s from rank %" PRIu32 ": bytes %" PRIu64 " + %" PRIu64
                        "%s of a table of %" PRIu32 " and a tensor of %" PRIu64
@@ -265,14 +267,14 @@ static ls_status check_chunk(const struct ls_frame *f, const struct ls_frame_exp
 static ls_status check_expected_dims(const struct ls_frame *f, const struct ls_frame_expect *e,
                                      struct ls_err *err)
 {
-    if (f->dtype != e->dtype || f->ndim != e->ndim)
+    if (LS_GUARD("dtype") && (f->dtype != e->dtype || f->ndim != e->ndim))
         return ls_fail(err, LS_E_SHAPE,
                        "%s from rank %" PRIu32 ": %s with %u dims, expected %s with %u",
                        ls_kind_name(f->kind), f->source, ls_dtype_name((enum ls_dtype)f->dtype),
                        f->ndim, ls_dtype_name((enum ls_dtype)e->dtype), e->ndim);
     for (int i = 0; i < f->ndim; i++) {
         uint32_t low = i ? e->dims[i] : e->min_dim0, high = i ? e->dims[i] : e->max_dim0;
-        if (f->dims[i] < low || f->dims[i] > high)
+        if (LS_GUARD("dims") && (f->dims[i] < low || f->dims[i] > high))
             return ls_fail(err, LS_E_SHAPE,
                            "%s from rank %" PRIu32 ": dim %d is %" PRIu32 ", expected %" PRIu32
                            " to %" PRIu32,
@@ -285,7 +287,7 @@ static ls_status check_expected_dims(const struct ls_frame *f, const struct ls_f
 static ls_status check_any_dims(const struct ls_frame *f, struct ls_err *err)
 {
     for (int i = 0; i < f->ndim; i++)
-        if (f->dims[i] == 0)
+        if (LS_GUARD("zero-dim") && f->dims[i] == 0)
             return ls_fail(err, LS_E_SHAPE, "%s from rank %" PRIu32 ": dim %d is 0",
                            ls_kind_name(f->kind), f->source, i);
     return LS_OK;
@@ -295,16 +297,16 @@ static ls_status check_any_dims(const struct ls_frame *f, struct ls_err *err)
 static ls_status check_answer(const struct ls_frame *f, const struct ls_frame_expect *e,
                               struct ls_err *err)
 {
-    if (e->check_id && (f->id != e->id || f->step != (uint32_t)e->id))
+    if (LS_GUARD("id") && e->check_id && (f->id != e->id || f->step != (uint32_t)e->id))
         return ls_fail(err, LS_E_SHAPE,
                        "%s from rank %" PRIu32 ": id %" PRIu64 ", step %" PRIu32
                        ", expected %" PRIu64,
                        ls_kind_name(f->kind), f->source, f->id, f->step, e->id);
-    if (e->check_nonce && f->nonce != e->nonce)
+    if (LS_GUARD("nonce") && e->check_nonce && f->nonce != e->nonce)
         return ls_fail(err, LS_E_SHAPE,
                        "%s from rank %" PRIu32 ": id %" PRIu64 " with the nonce of no request",
                        ls_kind_name(f->kind), f->source, f->id);
-    if (e->check_rows && f->rows != e->rows)
+    if (LS_GUARD("rows") && e->check_rows && f->rows != e->rows)
         return ls_fail(err, LS_E_SHAPE,
                        "%s from rank %" PRIu32 ": %" PRIu32 " rows, expected %" PRIu32,
                        ls_kind_name(f->kind), f->source, f->rows, e->rows);
@@ -317,7 +319,7 @@ static ls_status check_shape(const struct ls_frame *f, const struct ls_frame_exp
     ls_status s = check_tensor_bytes(f, err);
     if (!s)
         s = e->any_content ? check_any_dims(f, err) : check_expected_dims(f, e, err);
-    if (!s && !e->any_content &&
+    if (!s && LS_GUARD("table") && !e->any_content &&
         (f->table_bytes < e->min_table || f->table_bytes > e->max_table))
         s = ls_fail(err, LS_E_SHAPE,
                     "%s from rank %" PRIu32 ": table of %" PRIu32 " bytes, expected %" PRIu32
@@ -358,7 +360,7 @@ ls_status ls_frame_open(struct ls_frame *frame, const unsigned char *bytes, uint
     ls_status s = ls_frame_check_size(n, link, err);
     if (s)
         return s;
-    if (!all_zero(bytes + n - LS_FRAME_TAG, LS_FRAME_TAG))
+    if (LS_GUARD("plain-tag") && !all_zero(bytes + n - LS_FRAME_TAG, LS_FRAME_TAG))
         return ls_fail(err, LS_E_AUTH,
                        "frame from rank %" PRIu32 ": a tag on a link that has no keys",
                        link->source);

@@ -1,5 +1,7 @@
 #include "wire/seal.h"
 
+#include "base/guard.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <sodium.h>
@@ -87,8 +89,9 @@ ls_status ls_seal_create(struct ls_seal **out, enum ls_level level, enum ls_suit
                          const unsigned char key[LS_KEY_BYTES], struct ls_err *err)
 {
     uint32_t possible = level == LS_LEVEL_PLAIN ? 1u << LS_SUITE_NONE : ls_suites_here();
-    if ((unsigned)level >= LS_N_LEVELS || (unsigned)suite >= LS_N_SUITES ||
-        !(possible >> suite & 1))
+    bool possible_here =
+        (unsigned)level < LS_N_LEVELS && (unsigned)suite < LS_N_SUITES && possible >> suite & 1;
+    if (LS_GUARD("suite") && !possible_here)
         return ls_fail(err, LS_E_REFUSED, "link level %s with suite %s cannot run here",
                        ls_level_name(level), ls_suite_name(suite));
     if (sodium_init() < 0)
@@ -149,7 +152,7 @@ static struct parts parts_of(const struct ls_seal *seal, unsigned char *bytes,
 
 static void begin_epoch_if_due(struct ls_seal *seal, uint64_t n, struct ls_frame_link *link)
 {
-    if (seal->epoch_frames > 0 &&
+    if (LS_GUARD("rekey") && seal->epoch_frames > 0 &&
         (seal->epoch_frames >= seal->max_frames || seal->epoch_bytes + n > seal->max_bytes)) {
         assert(link->epoch < UINT32_MAX);
         enter_next_epoch(seal);
@@ -217,7 +220,8 @@ ls_status ls_seal_open(struct ls_seal *seal, struct ls_frame *frame, unsigned ch
     struct ls_frame claimed;
     ls_frame_read_header(&claimed, bytes);
     bool next = claimed.epoch == link->epoch + 1 && link->epoch < UINT32_MAX;
-    if (!tag_verifies(seal, next ? &seal->next : &seal->now, &claimed, bytes, n))
+    bool good = tag_verifies(seal, next ? &seal->next : &seal->now, &claimed, bytes, n);
+    if (LS_GUARD("tag") && !good)
         return ls_fail(err, LS_E_AUTH,
                        "frame from rank %" PRIu32
                        ": the tag does not verify (changed on the way, or another secret)",
