@@ -200,20 +200,33 @@ static uint64_t largest_host(const struct ls_plan *plan, const struct ls_rank_re
     return most;
 }
 
-/* Hosts of so much room that the units fill one after the other; 0: a unit alone is too large.
- */
-static int hosts_needed(const struct units *u, uint64_t room)
+/* What the steps and links of a rank take: of rank 0, which has a link to every other, and of
+ * the others at most. */
+static uint64_t work_of(const struct ls_plan *plan, bool is_first)
+{
+    uint64_t most = ls_stage_work_bytes(&plan->stages[0]);
+    if (is_first || plan->n_stages == 1)
+        return most;
+    most = 0;
+    for (int i = 1; i < plan->n_stages; i++)
+        most = ls_max_u64(most, ls_stage_work_bytes(&plan->stages[i]));
+    return most;
+}
+
+/* Hosts of so much memory that the units fill one after the other; 0: a unit alone is too
+ * large. */
+static int hosts_needed(const struct ls_plan *plan, const struct units *u, uint64_t memory)
 {
     int n = 1;
-    uint64_t used = 0;
+    uint64_t used = work_of(plan, true);
     for (int k = 0; k < u->n; k++) {
-        if (u->bytes[k] > room)
-            return 0;
-        if (used + u->bytes[k] > room) {
+        if (used + u->bytes[k] > memory && k > 0) {
             n++;
-            used = 0;
+            used = work_of(plan, false);
         }
         used += u->bytes[k];
+        if (used > memory) /* of a unit alone */
+            return 0;
     }
     return n;
 }
@@ -226,12 +239,9 @@ ls_status ls_plan_advise(const struct ls_plan *plan, const struct ls_arch *arch,
     char size[LS_SIZE_TEXT];
     int rank = 0;
     uint64_t memory = largest_host(plan, reports, &rank);
-    uint64_t scratch = 0;
-    for (int i = 0; i < plan->n_stages; i++)
-        scratch = ls_max_u64(scratch, ls_stage_work_bytes(&plan->stages[i]));
     struct ls_err first = err ? *err : (struct ls_err){ .status = LS_E_MEMORY };
     ls_status s = find_units(&u, plan, arch, ckpt, 1, err);
-    int n = s || memory <= scratch ? 0 : hosts_needed(&u, memory - scratch);
+    int n = s ? 0 : hosts_needed(plan, &u, memory);
     ls_arena_finish(&u.arena);
     ls_plan_size_text(memory, size);
     if (n > 0)
