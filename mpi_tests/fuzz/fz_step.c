@@ -28,17 +28,21 @@ static void play(const struct ls_step *step)
 {
     struct ls_slot slots[SLOTS] = { { .open = false } };
     uint32_t blocks[SLOTS * 4] = { 0 }, in_use = 0, held = 0;
-    unsigned char used[BLOCKS] = { 0 };
+    /* what earlier sequences left, so that some blocks can be adopted */
+    uint32_t users[BLOCKS] = { 0 }, whole[BLOCKS] = { 1, 2, 3, 4, 1 };
     struct ls_event_undo undo[16];
-    struct ls_tables tables = {
-        .lim = limits, .slots = slots, .blocks = blocks, .used = used, .undo = undo
-    };
+    struct ls_tables tables = { .lim = limits,
+                                .slots = slots,
+                                .blocks = blocks,
+                                .users = users,
+                                .whole = whole,
+                                .undo = undo };
     if (ls_tables_apply(&tables, step, NULL) == LS_OK)
         ls_tables_advance(&tables, step);
     for (int i = 0; i < SLOTS; i++)
         held += slots[i].open ? slots[i].n_blocks - slots[i].live_first / LS_KV_BLOCK : 0;
     for (int b = 0; b < BLOCKS; b++)
-        in_use += used[b];
+        in_use += users[b];
     require(held == in_use);
 }
 

@@ -4,9 +4,9 @@
     property.py [--draws N] [--seed S] [--only MODEL]
 
 The default is 300 draws, 6000 in the long form (LOCKSTEP_LONG). Draws a model, a layout (stages, uneven cuts, token
-budget, chunk, steps in flight, threads, instruction set, placement of slots and KV blocks), an order and a company of
-requests, runs the real binary under mpirun, and compares every row with the row that one rank with the plainest
-settings gave, digests of all logits included. The seed is printed and repeats a run.
+budget, chunk, steps in flight, threads, instruction set, placement of slots and KV blocks, prefix reuse), an order and a
+company of requests, runs the real binary under mpirun, and compares every row with the row that one rank with the
+plainest settings gave, digests of all logits included. The seed is printed and repeats a run.
 """
 import argparse
 import json
@@ -52,8 +52,10 @@ FIXED_STAGES = {"61 layers": [2, 3, 7], "30 layers": [4, 7], "36 layers": [5, 8]
 def make_requests(rng, vocab):
     """Prompts longer and shorter than a window, a KV block, a chunk and a tile; greedy and sampled."""
     requests = []
-    for i, length in enumerate([1, 2, 7, 31, 32, 33, 70, 97]):
-        body = {"tokens": [rng.randrange(8, vocab) for _ in range(length)], "id": "r%d" % i,
+    header = [rng.randrange(8, vocab) for _ in range(97)]
+    for i, length in enumerate([1, 2, 7, 31, 32, 33, 70, 97, 40, 65, 97, 96]):
+        same = [0, 33, 64, 96, 64][max(0, i - 7)]  # some begin with the tokens that others begin with
+        body = {"tokens": header[:same] + [rng.randrange(8, vocab) for _ in range(length - same)], "id": "r%d" % i,
                 "max_tokens": rng.choice([1, 3, 9, 20]), "ignore_eos": True, "temperature": 0}
         if i % 3 == 1:
             body.update(temperature=0.9, top_k=40, top_p=0.95, seed=i)
@@ -81,15 +83,15 @@ def draw_layout(rng, name, layers):
     arguments += ["--budget", budget, "--chunk", rng.randint(1, budget)]
     arguments += ["--threads", rng.randint(1, 4), "--cpu", rng.choice(cpu_paths())]
     arguments += ["--window", rng.randint(1, 2 * stages + 1), "--placement-seed", rng.randrange(1, 1 << 30)]
-    arguments += ["--max-sequences", rng.choice([1, 2, 3, 16])]
+    arguments += ["--max-sequences", rng.choice([1, 2, 3, 16]), "--prefix-reuse", rng.choice(["on", "on", "off"])]
     return stages, arguments
 
 
 def run_once(folder, model, requests, ranks, arguments):
     source, out = folder / "in.jsonl", folder / "out.jsonl"
     harness.write_requests(source, requests)
-    result = harness.run(ranks, "run", "--model", model, "--input", source, "--output", out, "--digest", "all",
-                         "--progress", "none", *arguments)
+    result = harness.run(ranks, "run", "--model", model, "--input", source, "--output", out, "--progress", "none",
+                         *arguments)
     harness.must(result)
     return {json.loads(line)["custom_id"]: line for line in open(out, encoding="utf-8")}
 
@@ -109,21 +111,23 @@ def main():
     folder = harness.work_folder()
     models = [m for m in MODELS if not options.only or m[0] == options.only]
     plain = {}
-    begin, stage_counts = time.time(), {}
+    begin, stage_counts, reused = time.time(), {}, 0
     for draw in range(options.draws):
         name, fixture, layers, extra = models[draw % len(models)]
         model = harness.FIXTURES / "families" / fixture if fixture else folder / name
-        if name not in plain:
-            if not fixture:
+        digest = ["--digest", rng.choice(["all", "generated"])]
+        if (name, digest[1]) not in plain:
+            if not fixture and not model.exists():
                 harness.make_llama(model, layers, hidden=16, intermediate=24, max_position_embeddings=160)
             vocab = json.load(open(model / "config.json", encoding="utf-8"))["vocab_size"]
             requests = make_requests(random.Random(options.seed + len(plain)), vocab)
-            plain[name] = requests, run_once(folder, model, requests, 0, ["--cpu", "ref", "--threads", 1, *extra])
-        requests, expected = plain[name]
+            plain[name, digest[1]] = requests, run_once(folder, model, requests, 0, [
+                "--cpu", "ref", "--threads", 1, "--prefix-reuse", "off", *digest, *extra])
+        requests, expected = plain[name, digest[1]]
         company = rng.sample(requests, rng.randint(1, len(requests)))
         ranks, arguments = draw_layout(rng, name, layers)
         try:
-            got = run_once(folder, model, company, ranks, [*arguments, *extra])
+            got = run_once(folder, model, company, ranks, [*arguments, *digest, *extra])
         except subprocess.TimeoutExpired:
             sys.exit("draw %d hung: %s" % (draw, describe(name, ranks, arguments)))
         for request in company:
@@ -131,10 +135,14 @@ def main():
                 sys.exit("draw %d differs at %s\n%s\nexpected %sgot      %s" % (
                     draw, request["id"], describe(name, ranks, arguments), expected[request["id"]],
                     got.get(request["id"])))
+        reused += json.loads((folder / "out.jsonl.lockstep" / "manifest.json").read_text())["reused_kv_blocks"]
         stage_counts[ranks] = stage_counts.get(ranks, 0) + 1
         if draw % 25 == 24:
             print("%d draws equal, %.0f s" % (draw + 1, time.time() - begin), flush=True)
-    print("%d draws, all equal; ranks drawn: %s" % (options.draws, dict(sorted(stage_counts.items()))))
+    print("%d draws, all equal; %d KV blocks taken over; ranks drawn: %s" % (
+        options.draws, reused, dict(sorted(stage_counts.items()))))
+    if not reused and options.draws > 30:
+        sys.exit("no prefix was ever reused")
 
 
 if __name__ == "__main__":

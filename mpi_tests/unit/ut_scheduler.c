@@ -48,8 +48,15 @@ struct world {
     struct ls_scheduler *s;
     struct table tables[MAX_SLOTS];
     int slot_owner[MAX_SLOTS]; /* of the newest sequence */
-    bool block_owned[MAX_BLOCKS];
-    uint32_t n_owned;
+    bool reuse;
+    struct {
+        uint32_t users, place;
+        int writer; /* sequence that computed it; its tokens say what it holds */
+        uint64_t
+            last_step; /* in which its last position was computed; UINT64_MAX: it was not */
+    } blocks[MAX_BLOCKS];
+    uint32_t n_owned; /* blocks with users */
+    uint64_t n_adopted;
     struct sequence sequences[MAX_SEQUENCES];
     int n_sequences, next;
     struct ls_step steps[MAX_WINDOW];
@@ -71,7 +78,9 @@ static void draw_plan(struct world *w)
     lim->n_slots = 1 + below(d, MAX_SLOTS);
     lim->max_tokens = (uint32_t)p->budget;
     lim->max_rows = lim->n_slots < lim->max_tokens ? lim->n_slots : lim->max_tokens;
-    lim->max_events = 2 * lim->n_slots + 2 * lim->max_rows + lim->max_tokens / 32 + 1;
+    lim->max_events = ls_plan_step_events(lim) + 2 * lim->max_blocks_per_slot;
+    if (below(d, 4) == 0) /* less room for blocks that are adopted, or none */
+        lim->max_events -= below(d, 2 * lim->max_blocks_per_slot + 1);
     w->all_window = below(d, 2) ? 1 + (int)below(d, 70) : 0;
     uint32_t worst = ls_scheduler_worst_blocks(p, w->all_window, lim->context);
     lim->n_blocks = worst + below(d, MAX_BLOCKS - worst + 1);
@@ -95,6 +104,17 @@ static void draw_sequences(struct world *w)
         q->seq.digest_generated = below(d, 2);
         for (uint32_t t = 0; t < n; t++)
             q->tokens[t] = (int32_t)(1000 * (uint32_t)i + t);
+        const struct sequence *like =
+            &w->sequences[i ? (uint32_t)i - 1 - below(d, i < 4 ? (uint32_t)i : 4) : 0];
+        uint32_t same = !i || !below(d, 3) ? 0
+                        : below(d, 2)      ? n
+                                           : below(d, n + 1); /* a common beginning */
+        same = same < like->seq.n_prompt ? same : like->seq.n_prompt;
+        memcpy(q->tokens, like->tokens, same * sizeof *q->tokens);
+        if (below(d, 2)) /* little is asked of the prompt itself */
+            q->seq.n_digest = 0;
+        if (below(d, 2))
+            q->seq.n_send = q->seq.max_new ? 1 : 0;
         q->worst = ls_scheduler_worst_blocks(&w->plan, w->all_window,
                                              n + (q->seq.max_new ? q->seq.max_new - 1 : 0));
     }
@@ -121,10 +141,29 @@ static void admit(struct world *w)
 static void free_blocks(struct world *w, struct table *t, uint32_t from, uint32_t to)
 {
     for (uint32_t b = from; b < to; b++) {
-        assert_true(w->block_owned[t->blocks[b]]);
-        w->block_owned[t->blocks[b]] = false;
-        w->n_owned--;
+        assert_true(w->blocks[t->blocks[b]].users > 0);
+        w->n_owned -= --w->blocks[t->blocks[b]].users == 0;
     }
+}
+
+/* A block that was computed in a step that has come back, and that holds the same prefix. */
+static void adopt(struct world *w, struct table *t, uint32_t block)
+{
+    const struct sequence *q = &w->sequences[t->sequence];
+    const struct sequence *writer = &w->sequences[w->blocks[block].writer];
+    uint32_t end = 32 * (t->n_blocks + 1);
+    assert_true(w->reuse && t->open && block < w->plan.limits.n_blocks);
+    assert_int_equal(t->end_pos, 32 * t->n_blocks);
+    assert_int_equal(w->blocks[block].place, t->n_blocks);
+    assert_true(w->blocks[block].last_step < w->first);
+    assert_memory_equal(q->tokens, writer->tokens, end * sizeof *q->tokens);
+    uint32_t wanted = q->seq.n_send > q->seq.n_digest ? q->seq.n_send : q->seq.n_digest;
+    assert_true(end <= q->seq.n_prompt - wanted && end < q->seq.n_prompt);
+    w->n_owned += w->blocks[block].users++ == 0;
+    t->blocks[t->n_blocks++] = block;
+    t->end_pos = end;
+    w->n_adopted++;
+    assert_true(t->n_blocks - t->live_first / 32 <= q->worst);
 }
 
 static void apply_event(struct world *w, const struct ls_step_event *e)
@@ -137,8 +176,11 @@ static void apply_event(struct world *w, const struct ls_step_event *e)
         break;
     case LS_EVENT_ASSIGN:
         assert_true(t->open && e->value < w->plan.limits.n_blocks);
-        assert_false(w->block_owned[e->value]);
-        w->block_owned[e->value] = true;
+        assert_int_equal(w->blocks[e->value].users, 0);
+        w->blocks[e->value].users = 1;
+        w->blocks[e->value].writer = t->sequence;
+        w->blocks[e->value].place = t->n_blocks;
+        w->blocks[e->value].last_step = UINT64_MAX;
         t->blocks[t->n_blocks++] = e->value;
         w->n_owned++;
         assert_true(t->n_blocks - t->live_first / 32 <= w->sequences[t->sequence].worst);
@@ -148,6 +190,9 @@ static void apply_event(struct world *w, const struct ls_step_event *e)
         assert_true(e->value > t->live_first && e->value <= t->end_pos);
         free_blocks(w, t, t->live_first / 32, e->value / 32);
         t->live_first = e->value;
+        break;
+    case LS_EVENT_ADOPT:
+        adopt(w, t, e->value);
         break;
     default:
         assert_int_equal(e->kind, LS_EVENT_CLOSE);
@@ -168,6 +213,8 @@ static void check_row(struct world *w, const struct ls_step *step, uint32_t i,
     assert_true(r->count >= 1 && r->count <= (uint32_t)w->plan.chunk);
     for (uint32_t k = 0; k < r->count; k++)
         assert_int_equal(step->tokens[first_token + k], q->tokens[r->first_pos + k]);
+    for (uint32_t b = t->end_pos / 32; 32 * (b + 1) <= t->end_pos + r->count; b++)
+        w->blocks[t->blocks[b]].last_step = step->id;
     t->end_pos += r->count;
     assert_true(t->end_pos <= 32 * t->n_blocks && t->n_blocks <= (t->end_pos + 31) / 32);
     if (w->all_window > 0) { /* nothing that the first query still sees is gone */
@@ -229,6 +276,7 @@ static void row_came_back(struct world *w, const struct ls_step_row *r, int owne
     struct sequence *q = &w->sequences[owner];
     if (!q->running)
         return; /* ended since */
+    ls_scheduler_computed(w->s, q->slot, r->first_pos + r->count, below(&w->draw, 50) > 0);
     if (below(&w->draw, 60) == 0) {
         end_sequence(w, q, true);
         return;
@@ -263,6 +311,8 @@ static void check_nobody_starves(const struct world *w)
     }
 }
 
+static uint64_t n_adopted_in_all;
+
 static void run_world(uint64_t seed)
 {
     struct world *w = calloc(1, sizeof *w);
@@ -270,10 +320,11 @@ static void run_world(uint64_t seed)
     w->draw.key = seed;
     draw_plan(w);
     draw_sequences(w);
+    w->reuse = below(&w->draw, 4) > 0;
     assert_int_equal(ls_step_limits_check(&w->plan.limits, NULL), LS_OK);
-    assert_int_equal(
-        ls_scheduler_create(&w->s, &w->plan, w->all_window, below(&w->draw, 2) * seed, NULL),
-        LS_OK);
+    assert_int_equal(ls_scheduler_create(&w->s, &w->plan, w->all_window,
+                                         below(&w->draw, 2) * seed, w->reuse, NULL),
+                     LS_OK);
     for (int i = 0; i < MAX_WINDOW; i++)
         assert_int_equal(ls_step_init(&w->steps[i], &w->plan.limits, 1, NULL), LS_OK);
     uint64_t turns = 0;
@@ -291,6 +342,8 @@ static void run_world(uint64_t seed)
     } while (w->next < w->n_sequences || ls_scheduler_n_running(w->s) > 0);
     for (int i = 0; i < w->n_sequences; i++)
         assert_true(w->sequences[i].done);
+    assert_int_equal(ls_scheduler_reused_blocks(w->s), w->n_adopted);
+    n_adopted_in_all += w->n_adopted;
     for (int i = 0; i < MAX_WINDOW; i++)
         ls_step_finish(&w->steps[i]);
     ls_scheduler_destroy(w->s);
@@ -304,6 +357,8 @@ static void simulated_pipelines(void **state)
     printf("seed %" PRIu64 "\n", seed);
     for (uint64_t i = 0; i < 600; i++)
         run_world(seed * 100000 + i);
+    printf("%" PRIu64 " blocks adopted\n", n_adopted_in_all);
+    assert_true(n_adopted_in_all > 500);
 }
 
 /* --- single promises -----------------------------------------------------------------------
@@ -331,7 +386,7 @@ static void decoding_fills_all_stages(void **state)
     struct ls_step step;
     int32_t token = 9;
     plan_of(&p, 4, 8, 64, 8, 64);
-    assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, NULL), LS_OK);
+    assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, false, NULL), LS_OK);
     assert_int_equal(ls_step_init(&step, &p.limits, 1, NULL), LS_OK);
     for (uint64_t i = 0; i < 8; i++)
         ls_scheduler_add(
@@ -367,7 +422,7 @@ static void small_steps_wait_for_more(void **state)
         int32_t token = 9;
         const uint32_t n = cases[c].slots;
         plan_of(&p, cases[c].stages, 8, 64, n, 64);
-        assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, NULL), LS_OK);
+        assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, false, NULL), LS_OK);
         assert_int_equal(ls_step_init(&step, &p.limits, 1, NULL), LS_OK);
         for (uint32_t i = 0; i < n; i++)
             ls_scheduler_add(
@@ -401,7 +456,7 @@ static void prompts_are_not_starved_by_decoding(void **state)
     int32_t tokens[64] = { 0 };
     plan_of(&p, 1, 2, 2, 3, 64);
     p.limits.max_rows = 2;
-    assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, NULL), LS_OK);
+    assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, false, NULL), LS_OK);
     assert_int_equal(ls_step_init(&step, &p.limits, 1, NULL), LS_OK);
     struct ls_sequence seq = { .tokens = tokens, .n_prompt = 1, .max_new = 99, .n_send = 1 };
     uint32_t a = ls_scheduler_add(s, &seq), b = ls_scheduler_add(s, &seq);
@@ -429,7 +484,7 @@ static void refuses_what_never_fits(void **state)
     struct ls_err err = { .status = LS_OK };
     int32_t tokens[300] = { 0 };
     plan_of(&p, 1, 2, 16, 2, 8);
-    assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, &err), LS_OK);
+    assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, false, &err), LS_OK);
     struct ls_sequence seq = { .tokens = tokens, .n_prompt = 256 };
     assert_int_equal(ls_scheduler_check(s, &seq, &err), LS_OK);
     seq.max_new = 1; /* its one token is never fed back */
@@ -459,7 +514,7 @@ static void room_returns_without_a_step(void **state)
     struct ls_step step;
     int32_t tokens[64] = { 0 };
     plan_of(&p, 1, 2, 64, 1, 8);
-    assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, NULL), LS_OK);
+    assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, false, NULL), LS_OK);
     assert_int_equal(ls_step_init(&step, &p.limits, 1, NULL), LS_OK);
     struct ls_sequence seq = { .tokens = tokens, .n_prompt = 64, .n_send = 1 };
     uint32_t slot = ls_scheduler_add(s, &seq);
@@ -475,10 +530,59 @@ static void room_returns_without_a_step(void **state)
     ls_scheduler_destroy(s);
 }
 
+/* Of many prompts with one beginning, sent at once, the first computes it and the others wait;
+ * when it is done it is still there for one that comes later. */
+static void a_beginning_is_computed_once(void **state)
+{
+    (void)state;
+    struct ls_plan p;
+    struct ls_scheduler *s;
+    struct ls_step step;
+    int32_t tokens[4][100];
+    uint32_t slots[4];
+    plan_of(&p, 2, 4, 64, 4, 32);
+    assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, true, NULL), LS_OK);
+    assert_int_equal(ls_step_init(&step, &p.limits, 1, NULL), LS_OK);
+    for (int i = 0; i < 4; i++)
+        for (int t = 0; t < 100; t++)
+            tokens[i][t] = t < 70 ? t : 1000 * i + t;
+    for (int i = 0; i < 3; i++)
+        slots[i] = ls_scheduler_add(
+            s, &(struct ls_sequence){ .tokens = tokens[i], .n_prompt = 100, .n_send = 1 });
+    assert_true(ls_scheduler_step(s, &step)); /* 32 and 18, or 50, of the first one */
+    assert_int_equal(step.n_rows, 1);
+    uint32_t done = step.n_tokens;
+    while (ls_scheduler_step(s, &step)) {
+        assert_int_equal(step.n_rows, 1);
+        assert_int_equal(step.rows[0].slot, slots[0]);
+        done += step.n_tokens;
+    }
+    assert_int_equal(done, 100);
+    ls_scheduler_computed(s, slots[0], 100, true);
+    ls_scheduler_end(s, slots[0]);
+    uint32_t n_tokens = 0;
+    while (ls_scheduler_step(s, &step))
+        n_tokens += step.n_tokens;
+    assert_int_equal(n_tokens, 2 * (100 - 64));
+    assert_int_equal(ls_scheduler_reused_blocks(s), 4);
+    ls_scheduler_computed(s, slots[1], 100, true);
+    ls_scheduler_computed(s, slots[2], 100, true);
+    ls_scheduler_end(s, slots[1]);
+    ls_scheduler_end(s, slots[2]);
+    ls_scheduler_add(s, &(struct ls_sequence){
+                            .tokens = tokens[2], .n_prompt = 100, .n_send = 5, .n_digest = 1 });
+    for (n_tokens = 0; ls_scheduler_step(s, &step); n_tokens += step.n_tokens)
+        ;
+    assert_int_equal(n_tokens, 100 - 64); /* the third block holds a position that is wanted */
+    ls_step_finish(&step);
+    ls_scheduler_destroy(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(simulated_pipelines),
+        cmocka_unit_test(a_beginning_is_computed_once),
         cmocka_unit_test(decoding_fills_all_stages),
         cmocka_unit_test(small_steps_wait_for_more),
         cmocka_unit_test(prompts_are_not_starved_by_decoding),

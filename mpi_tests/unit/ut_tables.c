@@ -70,7 +70,7 @@ static ls_status apply(struct setup *s)
 struct account {
     struct ls_slot slots[SLOTS];
     uint32_t blocks[SLOTS * PER_SLOT];
-    unsigned char used[BLOCKS];
+    uint32_t users[BLOCKS], whole[BLOCKS];
 };
 
 static struct account account_of(const struct ls_tables *t)
@@ -86,7 +86,8 @@ static struct account account_of(const struct ls_tables *t)
         a.slots[i].nan_layer = slot->nan_layer;
     }
     memcpy(a.blocks, t->blocks, sizeof a.blocks);
-    memcpy(a.used, t->used, sizeof a.used);
+    memcpy(a.users, t->users, sizeof a.users);
+    memcpy(a.whole, t->whole, sizeof a.whole);
     return a;
 }
 
@@ -106,7 +107,7 @@ static void prepare(struct setup *s)
     event(s, LS_EVENT_TRIM, 0, 32);
     row(s, 1, 5, 1);
     assert_int_equal(apply(s), LS_OK);
-    assert_int_equal(s->tables.used[3], 0);
+    assert_int_equal(s->tables.users[3], 0);
 }
 
 static void expect_refused(struct setup *s, const char *why)
@@ -137,6 +138,10 @@ static void faults_of_events(void **state)
         { { LS_EVENT_TRIM, 0, 96 }, "TRIM past the length" },
         { { LS_EVENT_CLOSE, 3, 0 }, "CLOSE of a closed slot" },
         { { LS_EVENT_CLOSE, 2, 0 }, "CLOSE of a slot closed in this step" },
+        { { LS_EVENT_ADOPT, 3, 3 }, "ADOPT to a closed slot" },
+        { { LS_EVENT_ADOPT, 2, 3 }, "ADOPT to a slot closed in this step" },
+        { { LS_EVENT_ADOPT, 0, 3 }, "ADOPT in the middle of a block" },
+        { { LS_EVENT_ADOPT, 1, 3 }, "ADOPT behind blocks without positions" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct setup s;
@@ -202,20 +207,76 @@ static void faults_of_rows(void **state)
     }
 }
 
-/* Blocks of open slots, from the tables; a block in two places is a failure. */
+/* Blocks 3, 1 and the first 6 positions of 7 were computed; 3 is free, and so not lost. */
+static void adopting(void **state)
+{
+    (void)state;
+    struct setup s;
+    prepare(&s);
+    event(&s, LS_EVENT_OPEN, 2, 0);
+    event(&s, LS_EVENT_ADOPT, 2, 1);
+    row(&s, 2, 32, 1);
+    expect_refused(&s, "ADOPT of a second block as the first");
+    event(&s, LS_EVENT_OPEN, 2, 0);
+    event(&s, LS_EVENT_ADOPT, 2, 3);
+    event(&s, LS_EVENT_ADOPT, 2, 1);
+    event(&s, LS_EVENT_ADOPT, 2, 7);
+    row(&s, 2, 96, 1);
+    expect_refused(&s, "ADOPT of a block that is not whole");
+    event(&s, LS_EVENT_OPEN, 2, 0);
+    event(&s, LS_EVENT_ADOPT, 2, 3);
+    event(&s, LS_EVENT_ADOPT, 2, 1);
+    event(&s, LS_EVENT_ASSIGN, 2, 4);
+    row(&s, 2, 0, 1);
+    expect_refused(&s, "an adopted position again");
+    event(&s, LS_EVENT_OPEN, 2, 0);
+    event(&s, LS_EVENT_ADOPT, 2, 3);
+    event(&s, LS_EVENT_ADOPT, 2, 1);
+    event(&s, LS_EVENT_ASSIGN, 2, 4);
+    row(&s, 2, 64, 32);
+    assert_int_equal(apply(&s), LS_OK);
+    assert_int_equal(s.tables.users[1], 2);
+    assert_int_equal(s.tables.users[3], 1);
+    event(&s, LS_EVENT_CLOSE, 0, 0); /* what it computed stays for its other holder */
+    event(&s, LS_EVENT_OPEN, 3, 0);
+    event(&s, LS_EVENT_ASSIGN, 3, 1);
+    row(&s, 3, 0, 1);
+    expect_refused(&s, "ASSIGN of a block that its adopter holds");
+    event(&s, LS_EVENT_CLOSE, 0, 0);
+    event(&s, LS_EVENT_CLOSE, 2, 0);
+    event(&s, LS_EVENT_OPEN, 3, 0);
+    event(&s, LS_EVENT_ADOPT, 3, 3);
+    event(&s, LS_EVENT_ADOPT, 3, 1);
+    event(&s, LS_EVENT_ADOPT, 3, 4);
+    event(&s, LS_EVENT_ASSIGN, 3, 7);
+    row(&s, 3, 96, 1);
+    assert_int_equal(apply(&s), LS_OK);
+    event(&s, LS_EVENT_CLOSE, 3, 0);
+    event(&s, LS_EVENT_OPEN, 0, 0);
+    event(&s, LS_EVENT_ASSIGN, 0, 3); /* overwritten from here on */
+    row(&s, 0, 0, 1);
+    assert_int_equal(apply(&s), LS_OK);
+    event(&s, LS_EVENT_OPEN, 3, 0);
+    event(&s, LS_EVENT_ADOPT, 3, 3);
+    row(&s, 3, 32, 1);
+    expect_refused(&s, "ADOPT of a block that was given to another sequence");
+    setup_close(&s);
+}
+
+/* Holders of each block, from the tables; one that several hold has the same place in all. */
 static void check_ownership(const struct ls_tables *t)
 {
-    unsigned char owned[BLOCKS] = { 0 };
+    uint32_t owned[BLOCKS] = { 0 };
     for (uint32_t i = 0; i < SLOTS; i++) {
         const struct ls_slot *slot = &t->slots[i];
         for (uint32_t b = slot->live_first / LS_KV_BLOCK; slot->open && b < slot->n_blocks;
              b++) {
             uint32_t id = ls_tables_blocks(t, i)[b];
-            assert_int_equal(owned[id], 0);
-            owned[id] = 1;
+            if (owned[id]++ > 0)
+                assert_int_equal(t->whole[id], b + 1);
         }
     }
-    assert_memory_equal(owned, t->used, sizeof owned);
+    assert_memory_equal(owned, t->users, sizeof owned);
 }
 
 static uint32_t below(uint64_t *at, uint32_t n)
@@ -234,9 +295,10 @@ static void random_steps(void **state)
     for (int i = 0; i < 20000; i++) {
         for (uint32_t e = below(&at, 5); e > 0; e--) {
             uint32_t kind = below(&at, LS_N_EVENTS), slot = below(&at, SLOTS);
-            uint32_t value = kind == LS_EVENT_ASSIGN ? below(&at, BLOCKS)
-                             : kind == LS_EVENT_TRIM ? below(&at, PER_SLOT) * LS_KV_BLOCK
-                                                     : 0;
+            uint32_t value = kind == LS_EVENT_ASSIGN  ? below(&at, BLOCKS)
+                             : kind == LS_EVENT_ADOPT ? below(&at, BLOCKS)
+                             : kind == LS_EVENT_TRIM  ? below(&at, PER_SLOT) * LS_KV_BLOCK
+                                                      : 0;
             event(&s, kind, slot, value);
         }
         for (uint32_t r = below(&at, 3); r > 0; r--) {
@@ -258,9 +320,8 @@ static void random_steps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(faults_of_events),
-        cmocka_unit_test(too_many_blocks),
-        cmocka_unit_test(faults_of_rows),
+        cmocka_unit_test(faults_of_events), cmocka_unit_test(too_many_blocks),
+        cmocka_unit_test(faults_of_rows),   cmocka_unit_test(adopting),
         cmocka_unit_test(random_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

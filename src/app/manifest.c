@@ -155,6 +155,7 @@ static void put_stages(struct writer *w, const struct ls_manifest *m)
     put_u64(w, w->root, "sequences", run.sequences);
     put_u64(w, w->root, "max_steps_in_flight", run.max_in_flight);
     put_u64(w, w->root, "peak_kv_blocks", run.peak_blocks);
+    put_u64(w, w->root, "reused_kv_blocks", run.reused_blocks);
 }
 
 /* What went between ranks, and under what. Nothing here helps to find a key. */

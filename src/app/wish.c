@@ -46,6 +46,7 @@ ls_status ls_wish_of(struct ls_run_wish *wish, const struct ls_options *o, struc
         .f32_activations = ls_options_number(o, LS_OPT_DTYPE) == 1,
         .check_bytes = ls_options_flag(o, LS_OPT_CHECK_BYTES),
         .strict_placement = ls_options_flag(o, LS_OPT_STRICT_PLACEMENT),
+        .prefix_reuse = ls_options_number(o, LS_OPT_PREFIX_REUSE) == 0,
         .trace = ls_options_is_set(o, LS_OPT_TRACE),
         .digests = ls_options_number(o, LS_OPT_DIGEST) != LS_DIGEST_NONE,
         .placement_seed = ls_options_number(o, LS_OPT_PLACEMENT_SEED),

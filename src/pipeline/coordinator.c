@@ -54,7 +54,7 @@ ls_status ls_coordinator_create(struct ls_coordinator **out,
     s = take_memory(c, err);
     if (!s)
         s = ls_scheduler_create(&c->scheduler, p, ls_plan_all_window(config->arch),
-                                config->placement_seed, err);
+                                config->placement_seed, config->prefix_reuse, err);
     if (s)
         ls_coordinator_destroy(c);
     else
@@ -220,6 +220,7 @@ ls_status ls_coordinator_join(struct ls_coordinator *c, struct ls_err *err)
     pthread_join(c->thread, NULL);
     ls_scheduler_blocks(c->scheduler, &in_use, &peak);
     c->stats.peak_blocks = peak;
+    c->stats.reused_blocks = ls_scheduler_reused_blocks(c->scheduler);
     return c->status ? ls_fail(err, c->status, "%s", c->err.text) : LS_OK;
 }
 

@@ -23,6 +23,7 @@ struct ls_coordinator_config {
     struct ls_channel
         *results; /* only to open frames; polled and returned by the other thread */
     uint64_t placement_seed;
+    bool prefix_reuse;
 };
 
 ls_status ls_coordinator_create(struct ls_coordinator **out,

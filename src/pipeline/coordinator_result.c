@@ -85,6 +85,8 @@ static ls_status complete_step(struct ls_coordinator *c, struct record *r)
         int32_t nan_layer = c->result[i].nan_layer;
         if (nan_layer >= 0 && (run->nan_layer < 0 || nan_layer < run->nan_layer))
             run->nan_layer = nan_layer;
+        ls_scheduler_computed(c->scheduler, row->slot, row->first_pos + row->count,
+                              run->nan_layer < 0);
         if (run->seq.max_new == 0 && row->first_pos + row->count == run->seq.n_prompt)
             run->ended = true;
         if (run->ended)

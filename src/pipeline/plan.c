@@ -133,13 +133,18 @@ static ls_status choose_step_size(struct ls_plan *plan, const struct ls_arch *ar
 }
 
 /* Everything that follows from the number of slots. */
+uint32_t ls_plan_step_events(const struct ls_step_limits *lim)
+{
+    return 2 * lim->n_slots + 2 * lim->max_rows + lim->max_tokens / LS_KV_BLOCK + 1;
+}
+
 static void fill_limits(struct ls_plan *plan)
 {
     struct ls_step_limits *lim = &plan->limits;
     lim->max_rows = (uint32_t)ls_min_u64(lim->n_slots, lim->max_tokens);
     lim->max_blocks_per_slot = (uint32_t)ls_ceil_div(lim->context, LS_KV_BLOCK);
-    /* closes and opens per slot; trims and a partial block per row; the full blocks */
-    lim->max_events = 2 * lim->n_slots + 2 * lim->max_rows + lim->max_tokens / LS_KV_BLOCK + 1;
+    /* at least one slot can adopt all of its blocks, and drop each of them again */
+    lim->max_events = ls_plan_step_events(lim) + 2 * lim->max_blocks_per_slot;
 }
 
 /* --- memory ------------------------------------------------------------------------------- */

@@ -37,6 +37,7 @@ struct ls_run_wish {
     uint8_t check_bytes;      /* digest every weight at start */
     uint8_t digests;          /* any digest is wanted */
     uint8_t trace;            /* every rank records what it does when */
+    uint8_t prefix_reuse;     /* rank 0: equal beginnings of prompts are computed once */
     uint8_t strict_placement; /* what placement.h warns of is refused */
     uint64_t placement_seed;  /* nonzero shuffles KV blocks and slots: for the tests that
                                  show that bits do not depend on it */
@@ -118,6 +119,9 @@ int ls_plan_all_window(const struct ls_arch *arch);
 uint64_t ls_plan_step_payload(const struct ls_plan *plan, const struct ls_arch *arch,
                               int first_layer);
 uint64_t ls_plan_result_payload(const struct ls_plan *plan, const struct ls_arch *arch);
+/* Events of a step at most, but for the blocks that slots adopt: closes and opens per slot,
+ * trims and a partial block per row, the full blocks. */
+uint32_t ls_plan_step_events(const struct ls_step_limits *limits);
 /* Buffers of one link that carries steps; of the last stage for its results. */
 int ls_plan_step_buffers(const struct ls_plan *plan);
 int ls_plan_result_sends(const struct ls_plan *plan);

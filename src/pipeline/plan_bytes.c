@@ -9,7 +9,7 @@
 enum { DIGEST = 32 };
 
 /* The numbers of a wish in the order in which they travel. */
-enum { N_WISH_NUMBERS = 9, N_WISH_FLAGS = 5 };
+enum { N_WISH_NUMBERS = 9, N_WISH_FLAGS = 6 };
 
 static void wish_numbers(struct ls_run_wish *w, int32_t *at[N_WISH_NUMBERS])
 {
@@ -32,8 +32,8 @@ size_t ls_wish_encode(const struct ls_run_wish *wish, unsigned char out[LS_WISH_
     ls_put_u64(&w, copy.kv_bytes);
     ls_put_u64(&w, copy.placement_seed);
     const unsigned char flags[N_WISH_FLAGS] = { copy.f32_activations, copy.check_bytes,
-                                                copy.digests, copy.strict_placement,
-                                                copy.trace };
+                                                copy.digests,         copy.strict_placement,
+                                                copy.trace,           copy.prefix_reuse };
     ls_put_bytes(&w, flags, sizeof flags);
     return LS_WISH_BYTES - w.left;
 }
@@ -58,6 +58,7 @@ ls_status ls_wish_decode(struct ls_run_wish *wish, const unsigned char *bytes, s
     got.digests = flags[2];
     got.strict_placement = flags[3];
     got.trace = flags[4];
+    got.prefix_reuse = flags[5];
     bool good = ls_reader_done(&r) && got.cpu_path >= 0 && got.cpu_path < LS_N_CPU_PATHS;
     for (int i = 0; i < N_WISH_FLAGS; i++)
         good = good && flags[i] <= 1;

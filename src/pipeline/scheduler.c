@@ -28,16 +28,24 @@ static bool take_arrays(struct ls_scheduler *s)
     s->ready.at = ls_arena_take(&s->arena, n * word);
     s->ended.at = ls_arena_take(&s->arena, n * word);
     uint32_t *tables = ls_arena_take(&s->arena, n * lim->max_blocks_per_slot * word);
+    uint32_t *entries = NULL;
+    if (s->reuse)
+        entries = ls_arena_take(&s->arena, n * lim->max_blocks_per_slot * word);
     if (!s->slots || !s->free_slots || !s->free_blocks || !s->prompts.at || !s->ready.at ||
-        !s->ended.at || !tables)
+        !s->ended.at || !tables || (s->reuse && !entries))
         return false;
     for (uint32_t i = 0; i < lim->n_slots; i++)
         s->slots[i].block_of = tables + (uint64_t)i * lim->max_blocks_per_slot;
+    for (uint32_t i = 0; entries && i < lim->n_slots; i++)
+        s->slots[i].entry_of = entries + (uint64_t)i * lim->max_blocks_per_slot;
+    if (s->reuse && !ls_prefix_init(&s->prefix, &s->arena, lim->n_blocks))
+        return false;
     return true;
 }
 
 ls_status ls_scheduler_create(struct ls_scheduler **out, const struct ls_plan *plan,
-                              int all_window, uint64_t seed_placement, struct ls_err *err)
+                              int all_window, uint64_t seed_placement, bool reuse,
+                              struct ls_err *err)
 {
     void *memory = NULL;
     ls_status st = ls_alloc(&memory, sizeof(struct ls_scheduler), "scheduler", err);
@@ -50,6 +58,9 @@ ls_status ls_scheduler_create(struct ls_scheduler **out, const struct ls_plan *p
     s->groups = (uint32_t)(plan->window < plan->n_stages ? plan->window : plan->n_stages);
     s->all_window = all_window;
     s->seed = seed_placement;
+    s->reuse = reuse;
+    const uint32_t others = ls_plan_step_events(&s->lim);
+    s->adopt_events = s->lim.max_events > others ? s->lim.max_events - others : 0;
     ls_arena_init(&s->arena);
     if (!take_arrays(s)) {
         ls_scheduler_destroy(s);
@@ -134,7 +145,9 @@ uint32_t ls_scheduler_add(struct ls_scheduler *s, const struct ls_sequence *seq)
     *sl = (struct slot){ .seq = *seq,
                          .state = SLOT_PROMPT,
                          .reserved = worst_of(s, seq),
-                         .block_of = sl->block_of };
+                         .block_of = sl->block_of,
+                         .entry_of = sl->entry_of };
+    ls_slot_start_prefix(sl);
     s->n_reserved += sl->reserved;
     s->n_running++;
     ls_queue_push(s, &s->prompts, slot);
@@ -166,6 +179,7 @@ void ls_scheduler_end(struct ls_scheduler *s, uint32_t slot)
      * begins with this slot's CLOSE. */
     if (sl->opened)
         ls_queue_push(s, &s->ended, slot);
+    ls_slot_end_prefix(s, sl);
     ls_slot_free_blocks(s, sl, sl->end_block);
     s->n_reserved -= sl->reserved;
     s->n_running--;
@@ -180,6 +194,11 @@ uint32_t ls_scheduler_n_running(const struct ls_scheduler *s)
 
 void ls_scheduler_blocks(const struct ls_scheduler *s, uint32_t *in_use, uint32_t *peak)
 {
-    *in_use = s->lim.n_blocks - s->n_free_blocks;
+    *in_use = ls_scheduler_in_use(s);
     *peak = s->peak_blocks;
+}
+
+uint64_t ls_scheduler_reused_blocks(const struct ls_scheduler *s)
+{
+    return s->reused_blocks;
 }

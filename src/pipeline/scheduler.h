@@ -4,7 +4,13 @@
  * Layer: pipeline. Owns slots and KV blocks. Continuous batching: decoding rows first (one
  * token each), then prompt chunks up to the budget; a sequence is admitted only when the worst
  * case of its blocks is free, so a running sequence is never evicted. While a sequence's token
- * is in flight it is in no other step; a prompt's chunks may be in several steps at once. */
+ * is in flight it is in no other step; a prompt's chunks may be in several steps at once.
+ *
+ * Prefix reuse: a block of 32 prompt positions that all stages have computed can be adopted by
+ * every sequence whose prompt begins with the same tokens, unless the logits of one of these
+ * positions are wanted. A prompt waits while another sequence computes a block that it can
+ * adopt, so of many with one beginning the first computes it. Blocks that nobody holds are kept
+ * until their memory is wanted. */
 #ifndef LS_PIPELINE_SCHEDULER_H
 #define LS_PIPELINE_SCHEDULER_H
 
@@ -14,9 +20,11 @@
 struct ls_scheduler;
 
 /* seed_placement: nonzero shuffles block and slot choice (tests: bits must not care).
- * all_window: keys needed behind the newest position when every layer is windowed, else 0. */
+ * all_window: keys needed behind the newest position when every layer is windowed, else 0.
+ * reuse: sequences with equal beginnings share the blocks of these. */
 ls_status ls_scheduler_create(struct ls_scheduler **out, const struct ls_plan *plan,
-                              int all_window, uint64_t seed_placement, struct ls_err *err);
+                              int all_window, uint64_t seed_placement, bool reuse,
+                              struct ls_err *err);
 void ls_scheduler_destroy(struct ls_scheduler *s);
 
 /* Blocks that a sequence of `positions` fed positions holds at most at one time. */
@@ -42,8 +50,15 @@ bool ls_scheduler_step(struct ls_scheduler *s, struct ls_step *step);
 void ls_scheduler_token(struct ls_scheduler *s, uint32_t slot, int32_t token);
 void ls_scheduler_end(struct ls_scheduler *s, uint32_t slot);
 
+/* All stages have computed the slot's positions before end_pos; clean: without NaN. Then its
+ * full blocks can be shared. For the sequence that is in the slot now only, before its token or
+ * its end. */
+void ls_scheduler_computed(struct ls_scheduler *s, uint32_t slot, uint32_t end_pos, bool clean);
+
 uint32_t ls_scheduler_n_running(const struct ls_scheduler *s);
-/* Blocks in use now and at most, for the manifest. */
+/* Blocks held by sequences now and at most, and how often one was taken over instead of being
+ * computed, for the manifest. */
 void ls_scheduler_blocks(const struct ls_scheduler *s, uint32_t *in_use, uint32_t *peak);
+uint64_t ls_scheduler_reused_blocks(const struct ls_scheduler *s);
 
 #endif

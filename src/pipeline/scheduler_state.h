@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/philox.h"
+#include "pipeline/prefix.h"
 #include "pipeline/scheduler.h"
 
 #include <assert.h>
@@ -24,6 +25,12 @@ struct slot {
     uint32_t *block_of;              /* [max_blocks_per_slot]: ids by position / 32 */
     int32_t token;                   /* SLOT_READY: to be fed at next_pos */
     bool opened;
+    /* prefix reuse; entries are those of ls_prefix */
+    uint32_t *entry_of;    /* [max_blocks_per_slot]: of the prompt's full blocks, or NONE */
+    uint32_t ready_blocks; /* of these, the first so many are adopted, or offered to others */
+    uint32_t seen_blocks;  /* before it is opened: full blocks found ready so far, */
+    unsigned char seen_digest[LS_PREFIX_DIGEST]; /* the digest of so many, */
+    uint32_t waits_for, waits_since;             /* and the claim that it waits for, or NONE */
 };
 
 /* A first-in first-out list of slots; each slot is at most once in a list. */
@@ -46,6 +53,11 @@ struct ls_scheduler {
     uint32_t n_reserved;            /* blocks promised to running sequences */
     uint32_t n_running, n_decoding; /* decoding: READY, or WAITING with the prompt done */
     uint32_t peak_blocks;
+    bool reuse;
+    struct ls_prefix prefix;
+    uint32_t adopt_events; /* of a step, for what slots adopt when they are opened */
+    uint32_t adopt_left;   /* of these, in the step that is made */
+    uint64_t reused_blocks;
     struct queue prompts, ready;
     struct queue ended; /* slots to be closed by the next step's first events; free for reuse */
     struct ls_arena arena;
@@ -77,10 +89,38 @@ static inline uint32_t ls_stack_take(struct ls_scheduler *s, uint32_t *stack, ui
     return value;
 }
 
+/* --- prefix reuse (scheduler_prefix.c) -----------------------------------------------------
+ */
+
+void ls_slot_start_prefix(struct slot *sl);
+/* True while another sequence computes a block that this one, not opened yet, can take from it.
+ */
+bool ls_slot_must_wait(struct ls_scheduler *s, struct slot *sl);
+/* Gives a slot that is being opened the blocks that are ready, at most `most`, and claims the
+ * rest of its prompt. Calls adopted after each block. Returns how many. */
+typedef void ls_slot_adopted(void *arg, struct ls_scheduler *s, struct slot *sl);
+uint32_t ls_slot_adopt(struct ls_scheduler *s, struct slot *sl, uint32_t most,
+                       ls_slot_adopted *adopted, void *arg);
+/* Gives block b of a slot back, or one holder of it. */
+void ls_slot_free_block(struct ls_scheduler *s, struct slot *sl, uint32_t b);
+/* Claims that never got a block. */
+void ls_slot_end_prefix(struct ls_scheduler *s, struct slot *sl);
+/* A block that holds nothing any more; the caller knows that there is one. */
+uint32_t ls_scheduler_take_block(struct ls_scheduler *s);
+
+static inline uint32_t ls_scheduler_in_use(const struct ls_scheduler *s)
+{
+    return s->lim.n_blocks - s->n_free_blocks - s->prefix.n_kept;
+}
+
+/* Gives back the live blocks before `block`; the last one first, so that of a prefix that is
+ * kept the end goes before the beginning. */
 static inline void ls_slot_free_blocks(struct ls_scheduler *s, struct slot *sl, uint32_t block)
 {
-    while (sl->first_block < block && sl->first_block < sl->end_block)
-        s->free_blocks[s->n_free_blocks++] = sl->block_of[sl->first_block++];
+    const uint32_t end = block < sl->end_block ? block : sl->end_block;
+    for (uint32_t b = end; b > sl->first_block; b--)
+        ls_slot_free_block(s, sl, b - 1);
+    sl->first_block = end > sl->first_block ? end : sl->first_block;
 }
 
 #endif

@@ -28,9 +28,9 @@ static void emit_closes(struct ls_scheduler *s, struct ls_step *step)
 }
 
 /* Every future query is at next_pos or later, so keys before next_pos - window + 1 are dead. */
-static void emit_trim(struct ls_scheduler *s, struct ls_step *step, uint32_t slot)
+static void emit_trim(struct ls_scheduler *s, struct ls_step *step, struct slot *sl)
 {
-    struct slot *sl = &s->slots[slot];
+    const uint32_t slot = (uint32_t)(sl - s->slots);
     uint32_t window = (uint32_t)s->all_window;
     if (s->all_window <= 0 || sl->next_pos < window)
         return;
@@ -41,19 +41,48 @@ static void emit_trim(struct ls_scheduler *s, struct ls_step *step, uint32_t slo
     ls_slot_free_blocks(s, sl, block);
 }
 
+static void note_peak(struct ls_scheduler *s)
+{
+    const uint32_t in_use = ls_scheduler_in_use(s);
+    s->peak_blocks = in_use > s->peak_blocks ? in_use : s->peak_blocks;
+}
+
 static void emit_blocks(struct ls_scheduler *s, struct ls_step *step, uint32_t slot,
                         uint32_t end_pos)
 {
     struct slot *sl = &s->slots[slot];
     while (sl->end_block * LS_KV_BLOCK < end_pos) {
-        uint32_t id = ls_stack_take(s, s->free_blocks, &s->n_free_blocks);
-        sl->block_of[sl->end_block++] = id;
+        const uint32_t id = ls_scheduler_take_block(s), b = sl->end_block++;
+        sl->block_of[b] = id;
+        if (s->reuse && b < sl->seq.n_prompt / LS_KV_BLOCK && sl->entry_of[b] != LS_PREFIX_NONE)
+            s->prefix.entries[sl->entry_of[b]].block = id;
         emit(s, step, LS_EVENT_ASSIGN, slot, id);
     }
     assert(sl->end_block - sl->first_block <= sl->reserved);
-    uint32_t in_use = s->lim.n_blocks - s->n_free_blocks;
-    if (in_use > s->peak_blocks)
-        s->peak_blocks = in_use;
+    note_peak(s);
+}
+
+/* The newest block of a slot came from others. */
+static void emit_adopt(void *arg, struct ls_scheduler *s, struct slot *sl)
+{
+    struct ls_step *step = arg;
+    emit(s, step, LS_EVENT_ADOPT, (uint32_t)(sl - s->slots), sl->block_of[sl->end_block - 1]);
+    emit_trim(s, step, sl);
+    note_peak(s);
+}
+
+/* True when the slot is open now; false: this step has no room for what it would adopt. */
+static bool open_slot(struct ls_scheduler *s, struct ls_step *step, struct slot *sl)
+{
+    const uint32_t first = step->n_events + 1;
+    if (s->adopt_left < s->adopt_events && 2 * sl->seen_blocks > s->adopt_left)
+        return false;
+    emit(s, step, LS_EVENT_OPEN, (uint32_t)(sl - s->slots), 0);
+    sl->opened = true;
+    if (s->reuse)
+        ls_slot_adopt(s, sl, s->adopt_left / 2, emit_adopt, step);
+    s->adopt_left -= step->n_events - first;
+    return true;
 }
 
 /* How many of positions [first, first + count) are among the last n of the prompt. */
@@ -70,10 +99,7 @@ static struct ls_step_row *add_row(struct ls_scheduler *s, struct ls_step *step,
                                    uint32_t count)
 {
     struct slot *sl = &s->slots[slot];
-    if (!sl->opened)
-        emit(s, step, LS_EVENT_OPEN, slot, 0);
-    sl->opened = true;
-    emit_trim(s, step, slot);
+    emit_trim(s, step, sl);
     emit_blocks(s, step, slot, sl->next_pos + count);
     struct ls_step_row *row = &step->rows[step->n_rows++];
     *row = (struct ls_step_row){
@@ -112,6 +138,20 @@ static void add_prompt_row(struct ls_scheduler *s, struct ls_step *step, uint32_
     s->n_decoding++;
 }
 
+static struct slot *waiting_prompt(const struct ls_scheduler *s, uint32_t i)
+{
+    return &s->slots[s->prompts.at[(s->prompts.first + i) % s->lim.n_slots]];
+}
+
+/* Prompts that do not wait for another's blocks. */
+static uint32_t n_runnable(struct ls_scheduler *s)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->prompts.n; i++)
+        n += !ls_slot_must_wait(s, waiting_prompt(s, i));
+    return n;
+}
+
 /* Work that is ready at once is spread over as many steps as there are stages to fill, or the
  * other stages would wait for one large step. */
 static uint32_t decode_groups(const struct ls_scheduler *s)
@@ -120,22 +160,22 @@ static uint32_t decode_groups(const struct ls_scheduler *s)
     return full && s->groups < s->window ? s->groups + 1 : s->groups;
 }
 
-static uint32_t decode_share(const struct ls_scheduler *s)
+static uint32_t decode_share(struct ls_scheduler *s)
 {
     uint32_t share = (uint32_t)ls_ceil_div(s->n_decoding, decode_groups(s));
     uint32_t room = s->lim.max_rows;
-    if (s->prompts.n > 0 && room > 1)
+    if (n_runnable(s) > 0 && room > 1)
         room--; /* prompts go on, however many sequences decode */
     return share < room ? share : room;
 }
 
-static uint32_t prompt_share(const struct ls_scheduler *s)
+static uint32_t prompt_share(struct ls_scheduler *s)
 {
     uint64_t waiting = 0;
     for (uint32_t i = 0; i < s->prompts.n; i++) {
-        const struct slot *sl =
-            &s->slots[s->prompts.at[(s->prompts.first + i) % s->lim.n_slots]];
-        waiting += sl->seq.n_prompt - sl->next_pos;
+        struct slot *sl = waiting_prompt(s, i);
+        if (!ls_slot_must_wait(s, sl))
+            waiting += sl->seq.n_prompt - sl->next_pos;
     }
     uint64_t share = ls_max_u64(ls_ceil_div(waiting, s->groups), MIN_PROMPT_SHARE);
     return (uint32_t)ls_min_u64(share, s->lim.max_tokens);
@@ -148,11 +188,13 @@ static void add_prompts(struct ls_scheduler *s, struct ls_step *step)
     uint32_t share = prompt_share(s), n = s->prompts.n;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t slot = ls_queue_pop(s, &s->prompts);
-        const struct slot *sl = &s->slots[slot];
-        uint32_t count = sl->seq.n_prompt - sl->next_pos;
+        struct slot *sl = &s->slots[slot];
         uint32_t room = s->lim.max_tokens - step->n_tokens;
-        if (step->n_rows == s->lim.max_rows)
+        if (step->n_rows == s->lim.max_rows || share == 0 || ls_slot_must_wait(s, sl))
             room = 0;
+        if (room > 0 && !sl->opened && !open_slot(s, step, sl))
+            room = 0;
+        uint32_t count = sl->seq.n_prompt - sl->next_pos;
         count = count < s->chunk ? count : s->chunk;
         count = count < room ? count : room;
         count = count < share ? count : share;
@@ -166,10 +208,11 @@ static void add_prompts(struct ls_scheduler *s, struct ls_step *step)
 
 /* Few rows cost as much as many. Where as many steps as are wanted are on their way already,
  * rows that are ready wait for one of them and go on together with its rows. */
-static bool is_worth_a_step(const struct ls_scheduler *s)
+static bool is_worth_a_step(struct ls_scheduler *s)
 {
-    if (s->prompts.n > 0 || s->ready.n == 0)
-        return s->prompts.n > 0;
+    const bool prompts = n_runnable(s) > 0;
+    if (prompts || s->ready.n == 0)
+        return prompts;
     uint32_t groups = decode_groups(s), share = decode_share(s);
     uint32_t on_their_way = s->n_decoding - s->ready.n;
     if (groups == 1)
@@ -181,6 +224,7 @@ bool ls_scheduler_step(struct ls_scheduler *s, struct ls_step *step)
 {
     if (!is_worth_a_step(s))
         return false;
+    s->adopt_left = s->adopt_events;
     step->id = s->next_step++;
     step->n_rows = step->n_events = step->n_tokens = 0;
     emit_closes(s, step);

@@ -156,7 +156,8 @@ static ls_status make_lead(struct lead *l, struct ls_session *s, const struct ls
                                                   .client = client,
                                                   .exchange = l->exchange,
                                                   .results = &s->result_in,
-                                                  .placement_seed = s->wish.placement_seed };
+                                                  .placement_seed = s->wish.placement_seed,
+                                                  .prefix_reuse = s->wish.prefix_reuse };
     st = ls_coordinator_create(&l->coordinator, &config, err);
     return st ? st : ls_worker_create(&l->worker, s, l->exchange, err);
 }

@@ -110,6 +110,7 @@ const struct ls_trace *ls_session_trace(const struct ls_session *session, int st
 /* Steps, most in flight, blocks in use at most. Rank 0. */
 struct ls_run_stats {
     uint64_t steps, tokens, max_in_flight, peak_blocks, sequences;
+    uint64_t reused_blocks; /* adopted instead of computed, each time counted */
 };
 void ls_session_run_stats(const struct ls_session *session, struct ls_run_stats *stats);
 

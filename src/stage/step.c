@@ -170,7 +170,7 @@ static ls_status check_event(const struct ls_step_event *e, uint32_t i,
         return ls_fail(err, LS_E_SHAPE, "step event %u: slot %u, expected below %u", i, e->slot,
                        lim->n_slots);
     bool fits = e->value == 0;
-    if (e->kind == LS_EVENT_ASSIGN)
+    if (e->kind == LS_EVENT_ASSIGN || e->kind == LS_EVENT_ADOPT)
         fits = e->value < lim->n_blocks;
     else if (e->kind == LS_EVENT_TRIM)
         fits = e->value <= lim->context && e->value % LS_KV_BLOCK == 0;

@@ -29,8 +29,10 @@ struct ls_step_row {
 enum ls_event_kind {
     LS_EVENT_OPEN,   /* slot becomes a fresh, empty sequence; value 0 */
     LS_EVENT_ASSIGN, /* value: id of a free block, which becomes the slot's next one */
-    LS_EVENT_TRIM,   /* value: new live_first, a multiple of 32; earlier blocks become free */
-    LS_EVENT_CLOSE,  /* slot and its blocks become free; value 0 */
+    LS_EVENT_TRIM,   /* value: new live_first, a multiple of 32; earlier blocks are let go */
+    LS_EVENT_CLOSE, /* the slot becomes free, and its blocks that no other one holds; value 0 */
+    LS_EVENT_ADOPT, /* value: id of a block that was computed in full as this one of another
+                       slot; it becomes the slot's next one, and its positions are there */
     LS_N_EVENTS
 };
 

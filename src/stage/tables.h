@@ -23,14 +23,17 @@ struct ls_slot {
 /* What one event changed, to take it back. */
 struct ls_event_undo {
     struct ls_slot slot;
-    uint32_t block; /* what ASSIGN wrote over */
+    uint32_t block; /* what ASSIGN or ADOPT wrote over */
+    uint32_t whole; /* of the block that ASSIGN took */
 };
 
 struct ls_tables {
     struct ls_step_limits lim;
     struct ls_slot *slots;      /* [n_slots] */
     uint32_t *blocks;           /* [n_slots][max_blocks_per_slot] block ids */
-    unsigned char *used;        /* [n_blocks] */
+    uint32_t *users;            /* [n_blocks] slots that hold it */
+    uint32_t *whole;            /* [n_blocks] when all of its positions were computed: 1 + its
+                                   place in the sequence; else 0. Stays when nobody holds it */
     struct ls_event_undo *undo; /* [max_events] */
     uint64_t n_checked;         /* steps that came this far */
 };
