@@ -47,7 +47,8 @@ def outsider_cases():
         for what in ("flip,at=49", "flip,at=300", "flip,at=1100", "garbage", "cut", "extend"):
             if tag == HELLO and what.startswith("flip") and (name == "offer" or what == "flip,at=1100"):
                 continue  # a card is not authentic, what follows from it is; a hello has 768 bits
-            yield "without the secret: rank %d, %s, %s" % (rank, name, what), rank, "%s,tag=%d,nth=%d" % (what, tag, nth)
+            yield ("without the secret: rank %d, %s, %s" % (rank, name, what), rank,
+                   "%s,tag=%d,nth=%d" % (what, tag, nth))
         if tag in (STEP_TAG, RESULT_TAG) and nth > 1:
             for what in ("replay", "again", "drop", "swap"):
                 yield ("without the secret: rank %d, %s, %s" % (rank, name, what), rank,
@@ -56,10 +57,11 @@ def outsider_cases():
                    "extend,by=40000000,tag=%d,nth=%d" % (tag, nth))
 
 
-FIELDS = [("kind out of the table", 6, 1, 11), ("another kind", 6, 1, STOP), ("version", 4, 2, 7), ("flags", 7, 1, 0x82),
-          ("run id", 8, 8, 1), ("source", 24, 4, 9), ("destination", 28, 4, 9), ("sequence", 32, 8, 1 << 40),
-          ("length 2^40", 96, 8, 1 << 40), ("ndim 5", 65, 1, 5), ("reserved", 66, 2, 1), ("tensor 2^40", 88, 8, 1 << 40),
-          ("epoch", 104, 4, 5), ("chunk", 108, 8, 64)]
+FIELDS = [("kind out of the table", 6, 1, 11), ("another kind", 6, 1, STOP), ("version", 4, 2, 7),
+          ("flags", 7, 1, 0x82), ("run id", 8, 8, 1), ("source", 24, 4, 9), ("destination", 28, 4, 9),
+          ("sequence", 32, 8, 1 << 40),
+          ("length 2^40", 96, 8, 1 << 40), ("ndim 5", 65, 1, 5), ("reserved", 66, 2, 1),
+          ("tensor 2^40", 88, 8, 1 << 40), ("epoch", 104, 4, 5), ("chunk", 108, 8, 64)]
 TENSOR_FIELDS = [("dtype", 64, 1, 1), ("zero dim", 68, 4, 0), ("overflowing dims", 68, 8, 0xffffffffffffffff),
                  ("infinite rows", 68, 4, 0xffffffff), ("table", 84, 4, 4), ("rows", 60, 4, 77), ("step", 56, 4, 7777),
                  ("id", 40, 8, 7777), ("id before", 40, 8, 0)]
@@ -86,7 +88,8 @@ def run(folder, hostile_rank, spec):
            "--digest", "all", "--progress", "none", "--threads", "1", "--max-sequences", "2", "--fresh"]
     for rank in range(RANKS):
         prefix = ["env", "LD_PRELOAD=%s" % os.environ["LOCKSTEP_HOSTILE"], "HOSTILE=%s" % spec]
-        command += ([":"] if rank else []) + ["-n", "1", *(prefix if rank == hostile_rank else []), harness.binary(), *job]
+        command += ([":"] if rank else []) + ["-n", "1", *(prefix if rank == hostile_rank else []), harness.binary()]
+        command += job
     begin = time.monotonic()
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL,
                             env={**os.environ, **harness.MPI_ENVIRONMENT})

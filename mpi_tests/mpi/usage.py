@@ -200,7 +200,8 @@ def check_max_tokens():
         for row in (*given, *other):
             row.pop("id"), (row.get("response") or {}).pop("request_id", 0)
             (row.get("response") or {}).get("body", {}).pop("id", 0)
-        say(result.returncode == said.returncode and given == other, "max-tokens %d: %s and %s" % (number, given, other))
+        say(result.returncode == said.returncode and given == other,
+            "max-tokens %d: %s and %s" % (number, given, other))
 
 
 def check_permission():
@@ -260,7 +261,9 @@ def check_layouts():
     refused(3, "stages", 2, *job(folder, "--stages", 3))
     refused(2, "layers", 2, *job(folder, "--layers", "0-3,5-7"))
     for ranks in (0, 2):
-        wrong = ("--layers", "0-7", "1 range for 2 stages;") if ranks else ("--layers", "0-3,4-7", "2 ranges for 1 stage;")
+        wrong = ("--layers", "0-3,4-7", "2 ranges for 1 stage;")
+        if ranks:
+            wrong = ("--layers", "0-7", "1 range for 2 stages;")
         refused(3, wrong[2], ranks, *job(folder, *wrong[:2]))
         refused(3, wrong[2], ranks, "run", "--dry-run", "--model", "demo", *wrong[:2], "--stages", max(ranks, 1))
         refused(3, "stages: 3 wanted", ranks, *job(folder, "--stages", 3))
@@ -396,7 +399,8 @@ def check_unused_tensors():
     result = harness.must(harness.run(0, *job(folder)))
     say("have no part" not in result.stderr, "a whole checkpoint: %s" % result.stderr)
     manifest = json.loads((folder / "out.jsonl.lockstep" / "manifest.json").read_text())
-    say(manifest["model"]["unused_tensors"] == 0 and manifest["model"]["first_unused"] is None, "%s" % manifest["model"])
+    model = manifest["model"]
+    say(model["unused_tensors"] == 0 and model["first_unused"] is None, "%s" % model)
     text = manifest["text"]
     say(all(part[0].isdigit() for part in (text["pcre2"], text["utf8proc"], *text["unicode"].values())), "%s" % text)
 
