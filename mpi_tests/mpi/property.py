@@ -4,9 +4,9 @@
     property.py [--draws N] [--seed S] [--only MODEL]
 
 The default is 300 draws, 6000 in the long form (LOCKSTEP_LONG). Draws a model, a layout (stages, uneven cuts, token
-budget, chunk, steps in flight, threads, instruction set, placement of slots and KV blocks, prefix reuse), an order and a
-company of requests, runs the real binary under mpirun, and compares every row with the row that one rank with the
-plainest settings gave, digests of all logits included. The seed is printed and repeats a run.
+budget, chunk, steps in flight, threads, instruction set, placement of slots and KV blocks, prefix reuse), an order
+and a company of requests, runs the real binary under mpirun, and compares every row with the row that one rank with
+the plainest settings gave, digests of all logits included. The seed is printed and repeats a run.
 """
 import argparse
 import json
