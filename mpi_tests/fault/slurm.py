@@ -123,7 +123,7 @@ def wait_for_rows(site, name, job):
 
 def check_requeue(site):
     """The signal in front of the time limit: the run drains, the job goes back into the queue and finishes."""
-    reference = site.requests(300, 100)
+    reference = site.requests(150, 100)
     sbatch = ["--time=1", "--signal=USR1@45"] if harness.LONG else []
     job = site.submit("slurm/resume.sbatch", "resume.jsonl", "--max-sequences", "8", sbatch=sbatch)
     wait_for_rows(site, "resume.jsonl", job)
@@ -142,7 +142,7 @@ def check_requeue(site):
 
 def check_cancel(site):
     """scancel leaves what can be gone on from."""
-    reference = site.requests(300, 100)
+    reference = site.requests(150, 100)
     words = ["--max-sequences", "8"]
     job = site.submit("slurm/run.sbatch", "cancel.jsonl", *words)
     wait_for_rows(site, "cancel.jsonl", job)
