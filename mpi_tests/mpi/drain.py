@@ -35,8 +35,9 @@ class Case:
     def start(self, ranks, *extra, env=None):
         self.out.unlink(missing_ok=True)
         shutil.rmtree(str(self.out) + ".lockstep", ignore_errors=True)
-        return jobs.Started(ranks, jobs.command(self.source, self.out, "--max-sequences", 2, "--budget", 4, *extra),
-                            env=env)
+        # As slow as it can be made: the signal or the limit must come before the end, on a fast machine, too.
+        slow = ["--max-sequences", 2, "--budget", 2, "--cpu", "ref", "--threads", 1]
+        return jobs.Started(ranks, jobs.command(self.source, self.out, *slow, *extra), env=env)
 
     def wait_for_rows(self, job, n=5):
         journal, deadline = pathlib.Path(str(self.out) + ".lockstep") / "journal", time.monotonic() + 60
