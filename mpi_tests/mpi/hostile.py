@@ -7,11 +7,13 @@ Whatever it does, the job ends on all ranks within 10 s more than a good one tak
 both ranks of the link, and the rows that are out are those that a good run gives. LOCKSTEP_LONG tries every case, else
 a seeded sample of each group. ONLY: words that a case's name must hold.
 """
+import functools
 import os
 import random
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 import harness
@@ -22,6 +24,15 @@ REQUESTS = [{"id": "r%d" % i, "tokens": [3 + i, 5, 7], "max_tokens": 12, "ignore
             for i in range(10)]
 CONTROL, STEP_TAG, RESULT_TAG, HELLO = 1, 2, 3, 4
 STEP, RESULT, ERROR, PLAN, VOTE, STATS, STOP = 1, 2, 3, 4, 5, 8, 10
+
+
+@functools.cache
+def module():
+    """The folder and the path of the module for the loader's list, which is split at spaces and colons."""
+    folder = tempfile.TemporaryDirectory(prefix="hostile-", dir="/tmp")
+    link = os.path.join(folder.name, "hostile.so")
+    os.symlink(os.environ["LOCKSTEP_HOSTILE"], link)
+    return folder, link
 
 
 def links():
@@ -87,7 +98,7 @@ def run(folder, hostile_rank, spec):
     job = ["run", "--model", str(MODEL), "--input", str(folder / "in.jsonl"), "--output", str(folder / "out.jsonl"),
            "--digest", "all", "--progress", "none", "--threads", "1", "--max-sequences", "2", "--fresh"]
     for rank in range(RANKS):
-        prefix = ["env", "LD_PRELOAD=%s" % os.environ["LOCKSTEP_HOSTILE"], "HOSTILE=%s" % spec]
+        prefix = ["env", "LD_PRELOAD=%s" % module()[1], "HOSTILE=%s" % spec]
         command += ([":"] if rank else []) + ["-n", "1", *(prefix if rank == hostile_rank else []), harness.binary()]
         command += job
     begin = time.monotonic()

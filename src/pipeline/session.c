@@ -65,8 +65,12 @@ ls_status ls_session_meanwhile(struct ls_session *s, ls_apart_fn *work, void *ar
                                struct ls_err *err)
 {
     ls_status st = ls_apart_run(s->control, work, arg, &s->abandoned, err);
-    if (s->abandoned)
+    if (s->abandoned || is_of_link(st))
         ls_comm_set_failed(s->comm);
+    if (st && !s->begun) { /* nothing else will tell them */
+        ls_control_stop_all(s->control, st, err->text);
+        s->begun = true;
+    }
     return st;
 }
 
