@@ -31,6 +31,7 @@ LIBRARIES = {
     "pcre2.h": {"text"},
     "utf8proc.h": {"text"},
     "yaml.h": {"base"},
+    "lz4.h": {"wire"},
     "hwloc.h": {"pipeline"},
     "immintrin.h": {"kernels", "comm", "model"},  # a pause while spinning; single f16 conversions
     "cpuid.h": {"kernels"},

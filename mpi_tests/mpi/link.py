@@ -78,7 +78,8 @@ def check_bits():
         expected = (folder / "out.jsonl").read_bytes()
         for ranks, extra in [(1, []), (3, []), (2, ["--link", "signed"]), (3, ["--link", "plain"]),
                              (3, ["--secret-file", key]), (3, ["--rekey-frames", 1]),
-                             (2, ["--link", "signed", "--rekey-frames", 3]), (2, ["--budget", 300, "--chunk", 97])]:
+                             (2, ["--link", "signed", "--rekey-frames", 3]), (2, ["--budget", 300, "--chunk", 97]),
+                             (3, ["--pack", "lz4"]), (2, ["--pack", "lz4", "--link", "plain"]), (2, ["--pack", "auto"])]:
             harness.must(harness.run(ranks, *job, *extra))
             say((folder / "out.jsonl").read_bytes() == expected, "%s, %d ranks, %s: other bits" % (model, ranks, extra))
 
@@ -109,6 +110,27 @@ def check_counters():
     harness.must(harness.run(0, *job))
     say(manifest(folder)["link"] == "sealed" and links_of(folder)[0]["frames_sealed"] == 0,
         "one process has no link to seal")
+
+
+def check_packing():
+    """Packed links count what they save; auto never packs within a host, and measures between hosts."""
+    folder, job = make_job("llama-bf16")
+    harness.must(harness.run(3, *job, "--pack", "lz4"))
+    said = manifest(folder)
+    say(said["packing"] == "lz4", "packing %s" % said["packing"])
+    for rank, links in enumerate(links_of(folder)):
+        say(links["tensors_packed"] > 0 and links["tensors_unpacked"] > 0, "rank %d packs nothing: %s" % (rank, links))
+        say(0 < links["bytes_after_packing"] < links["bytes_before_packing"], "nothing is saved: %s" % links)
+        say(links["payload_copies"] == 0, "copies: %s" % links)
+    harness.must(harness.run(3, *job, "--pack", "auto"))
+    say(not any(links["tensors_packed"] for links in links_of(folder)), "auto packs within a host")
+    elsewhere = other_host()
+    if elsewhere:
+        expected = (folder / "out.jsonl").read_bytes()
+        extra = ["--pack", "auto", "--secret-file", key_file(folder)]
+        harness.must(on_each_rank(job + ["--fresh"], [extra, extra], [[], elsewhere]))
+        say(any(links["packing_us"] for links in links_of(folder)), "auto tries nothing between hosts")
+        say((folder / "out.jsonl").read_bytes() == expected, "auto between hosts: other bits")
 
 
 def check_provenance():
@@ -213,12 +235,19 @@ def check_agreement():
     say((manifest(folder)["link"], manifest(folder)["secret"]) == ("signed", "file"), "options of a file")
 
 
+def other_host():
+    """Words that give a program a host name of its own; None where that is not allowed."""
+    words = ["unshare", "--uts", "sh", "-c", 'hostname elsewhere; exec "$0" "$@"']
+    if shutil.which("unshare") and not subprocess.run([*words[:2], "true"], capture_output=True, check=False).returncode:
+        return words
+    print("unshare --uts is not allowed here: several hosts are not tried")
+    return None
+
+
 def check_hosts():
     """Ranks with names of their own count as several hosts."""
-    elsewhere = ["unshare", "--uts", "sh", "-c", 'hostname elsewhere; exec "$0" "$@"']
-    if not shutil.which("unshare") or subprocess.run([*elsewhere[:2], "true"], capture_output=True,
-                                                     check=False).returncode:
-        print("unshare --uts is not allowed here: several hosts are not tried")
+    elsewhere = other_host()
+    if not elsewhere:
         return
     folder, job = make_job(requests=[{"tokens": [1, 2], "max_tokens": 2}])
     key = key_file(folder)

@@ -234,6 +234,35 @@ static void nonce_and_rows_are_checked_when_asked(void **state)
     assert_int_equal(pass(f, &e), LS_E_SHAPE);
 }
 
+static void packed_tensors_are_smaller_and_in_one_piece(void **state)
+{
+    (void)state;
+    struct ls_frame_expect e = step;
+    e.packed_allowed = e.more_allowed = true;
+    for (uint64_t n = 0; n <= 130; n++) {
+        struct ls_frame f = hidden;
+        f.flags = LS_FLAG_PACKED;
+        f.payload_bytes = n;
+        bool good = n > f.table_bytes && n < f.table_bytes + f.tensor_bytes;
+        assert_int_equal(pass(f, &e), good ? LS_OK : LS_E_SHAPE);
+        f.flags |= LS_FLAG_MORE;
+        assert_int_equal(pass(f, &e), LS_E_SHAPE);
+        f.flags = LS_FLAG_PACKED;
+        f.chunk_offset = 8;
+        e.chunk_offset = 8;
+        assert_int_equal(pass(f, &e), LS_E_SHAPE);
+        e.chunk_offset = f.chunk_offset = 0;
+        e.packed_allowed = false;
+        assert_int_equal(pass(f, &e), LS_E_VERSION);
+        e.packed_allowed = true;
+    }
+    struct ls_frame f = {
+        .kind = LS_KIND_PLAN, .flags = LS_FLAG_PACKED, .table_bytes = 8, .payload_bytes = 7
+    };
+    struct ls_frame_expect any = { .kinds = ~0u, .any_content = true, .packed_allowed = true };
+    assert_int_equal(pass(f, &any), LS_E_SHAPE);
+}
+
 static void chunks_are_contiguous_and_end_without_more(void **state)
 {
     (void)state;
@@ -320,6 +349,7 @@ int main(void)
         cmocka_unit_test(control_frames_are_consistent_in_themselves),
         cmocka_unit_test(id_is_checked_when_asked),
         cmocka_unit_test(nonce_and_rows_are_checked_when_asked),
+        cmocka_unit_test(packed_tensors_are_smaller_and_in_one_piece),
         cmocka_unit_test(chunks_are_contiguous_and_end_without_more),
         cmocka_unit_test(chunk_offset_that_overflows_is_refused),
         cmocka_unit_test(unknown_flags_are_version_skew),

@@ -100,6 +100,11 @@ static json_t *links_to_json(struct writer *w, const struct ls_link_counts *c)
     put_u64(w, out, "rekeys", c->rekeys);
     put_u64(w, out, "crypto_us", c->crypto_us);
     put_u64(w, out, "payload_copies", c->copies);
+    put_u64(w, out, "tensors_packed", c->packed);
+    put_u64(w, out, "tensors_unpacked", c->unpacked);
+    put_u64(w, out, "bytes_before_packing", c->raw_bytes);
+    put_u64(w, out, "bytes_after_packing", c->packed_bytes);
+    put_u64(w, out, "packing_us", c->pack_us);
     for (int i = 0; i < LS_N_REFUSALS; i++)
         put_u64(w, refused, ls_status_name((ls_status)(LS_E_AUTH + i)), c->refused[i]);
     put(w, out, "refused", refused);
@@ -212,7 +217,7 @@ static void fill(struct writer *w, const struct ls_manifest *m)
     put(w, w->root, "ranks", json_integer(m->n_ranks));
     put(w, w->root, "backend", json_string(m->backend));
     put_link(w, m);
-    put(w, w->root, "packing", json_string("none"));
+    put(w, w->root, "packing", json_string(ls_pack_name((enum ls_pack)m->wish->pack)));
     if (m->session) {
         put_placement(w, m);
         put_stages(w, m);

@@ -415,6 +415,16 @@ static const struct ls_option options[LS_N_OPTS] = {
                                           .commands = RUNS,
                                           .help = "Let --link plain run between hosts, where "
                                                   "others may read and change what is sent." },
+    [LS_OPT_PACK] = { .name = "pack",
+                      .arg = "none|lz4|auto",
+                      .type = LS_VALUE_CHOICE,
+                      .standard = "none",
+                      .section = LINKS,
+                      .commands = RUNS | PLAN,
+                      .help =
+                          "Make hidden states and logits smaller on the way, without losing "
+                          "a bit: never, always, or between hosts where the first ones "
+                          "show that it pays." },
     [LS_OPT_CONFIG] = { .name = "config",
                         .arg = "FILE",
                         .type = LS_VALUE_TEXT,

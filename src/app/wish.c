@@ -3,6 +3,7 @@
 #include "app/model_folder.h"
 #include "app/table.h"
 #include "kernels/kernels.h"
+#include "wire/pack.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,8 +50,11 @@ ls_status ls_wish_of(struct ls_run_wish *wish, const struct ls_options *o, struc
         .prefix_reuse = ls_options_number(o, LS_OPT_PREFIX_REUSE) == 0,
         .trace = ls_options_is_set(o, LS_OPT_TRACE),
         .digests = ls_options_number(o, LS_OPT_DIGEST) != LS_DIGEST_NONE,
+        .pack = int_of(o, LS_OPT_PACK),
         .placement_seed = ls_options_number(o, LS_OPT_PLACEMENT_SEED),
     };
+    if (wish->pack == LS_PACK_LZ4 && !ls_pack_is_built())
+        return ls_fail(err, LS_E_USAGE, "--pack lz4: this program was built without liblz4");
     const char *const layers = ls_options_text(o, LS_OPT_LAYERS);
     if (layers && strlen(layers) >= sizeof wish->layers)
         return ls_fail(err, LS_E_USAGE, "--layers: longer than %zu bytes",

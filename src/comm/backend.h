@@ -33,7 +33,9 @@ struct ls_link {
     char failure[LS_LINK_FAILURE];
     void *requests;                         /* MPI: [n_buffers] of MPI_Request */
     struct ls_link *pair;                   /* self: the other end, NULL until it is opened */
-    uint64_t message_bytes[LS_MAX_BUFFERS]; /* self, sending: length of each message */
+    uint64_t message_bytes[LS_MAX_BUFFERS]; /* sending: length of each message */
+    uint64_t sent_us[LS_MAX_BUFFERS];       /* MPI, sending: when each went off */
+    uint64_t best_rate;                     /* see ls_link_rate */
 };
 
 struct ls_backend {

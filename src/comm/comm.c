@@ -253,6 +253,11 @@ ls_status ls_link_send(struct ls_link *link, uint64_t n, struct ls_err *err)
     return LS_OK;
 }
 
+uint64_t ls_link_rate(const struct ls_link *link)
+{
+    return link->best_rate;
+}
+
 bool ls_link_idle(struct ls_link *link)
 {
     if (!link->failed)

@@ -76,6 +76,9 @@ void *ls_link_buffer(struct ls_link *link);
 /* Starts sending the first n bytes of the buffer last returned; the caller must not touch it
  * afterwards. */
 ls_status ls_link_send(struct ls_link *link, uint64_t n, struct ls_err *err);
+/* Sending: bytes that the link has moved in a microsecond at best, over messages of 64 KiB and
+ * more, as far as this end saw it; 0: not known. */
+uint64_t ls_link_rate(const struct ls_link *link);
 /* Sending: true when nothing is in flight. Receiving: true when no message waits or is held. */
 bool ls_link_idle(struct ls_link *link);
 

@@ -31,8 +31,14 @@ ls_status ls_channel_open(struct ls_channel *ch, struct ls_keyring *keyring,
     if (!s)
         s = ls_comm_open(comm, &made.link, config->peer, config->tag, config->direction,
                          config->n_buffers, bytes, err);
+    bool near = ls_keyring_terms(keyring)->one_host;
+    enum ls_pack pack = config->peer == ls_comm_rank(comm) ? LS_PACK_NONE : config->pack;
+    if (!s)
+        s = ls_packer_init(&made.packer, pack, config->max_payload, err);
+    if (pack == LS_PACK_AUTO && near)
+        made.packer.mode = LS_PACK_NONE; /* no packer is as fast as memory */
     if (s)
-        ls_seal_destroy(made.seal);
+        ls_channel_close(&made);
     else
         *ch = made;
     return s;
@@ -41,6 +47,7 @@ ls_status ls_channel_open(struct ls_channel *ch, struct ls_keyring *keyring,
 void ls_channel_close(struct ls_channel *ch)
 {
     ls_seal_destroy(ch->seal);
+    ls_packer_finish(&ch->packer);
     ch->seal = NULL;
     ch->link = NULL;
 }
@@ -61,6 +68,7 @@ ls_status ls_channel_send(struct ls_channel *ch, struct ls_frame *frame, const v
         memcpy(buffer + LS_FRAME_HEADER, payload, frame->payload_bytes);
         ch->counts.copies++;
     }
+    ls_packer_pack(&ch->packer, frame, buffer + LS_FRAME_HEADER, ch->link);
     if (ch->seal) {
         uint64_t begin = ls_now_us();
         n = ls_seal_apply(ch->seal, buffer, frame, &ch->frame);
@@ -111,7 +119,11 @@ ls_status ls_channel_open_frame(struct ls_channel *ch, unsigned char *bytes, uin
                                 const struct ls_frame_expect *expect, struct ls_frame *frame,
                                 unsigned char **payload, struct ls_err *err)
 {
-    ls_status s = open_frame(ch, bytes, n, expect, frame, err);
+    struct ls_frame_expect here = *expect;
+    here.packed_allowed = ch->packer.scratch != NULL;
+    ls_status s = open_frame(ch, bytes, n, &here, frame, err);
+    if (!s)
+        s = ls_packer_unpack(&ch->packer, frame, bytes + LS_FRAME_HEADER, err);
     if (s)
         return ls_channel_refuse(ch, s, err);
     ch->counts.frames++;

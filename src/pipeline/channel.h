@@ -8,12 +8,14 @@
 #define LS_PIPELINE_CHANNEL_H
 
 #include "pipeline/keyring.h"
+#include "pipeline/packer.h"
 
 struct ls_channel_config {
     int peer; /* rank */
     enum ls_tag tag;
     enum ls_direction direction;
     int n_buffers;
+    enum ls_pack pack;    /* of tensors; both ends have the same */
     uint64_t max_payload; /* bytes of one frame; with header and tag the size of a buffer */
 };
 
@@ -30,6 +32,7 @@ struct ls_channel {
     struct ls_link *link; /* NULL: not open */
     struct ls_frame_link frame;
     struct ls_seal *seal; /* owned; NULL: level plain, or a link within this process */
+    struct ls_packer packer;
     struct ls_channel_counts counts;
 };
 
@@ -54,7 +57,8 @@ ls_status ls_channel_send(struct ls_channel *ch, struct ls_frame *frame, const v
 /* Receiving: the oldest arrived message as raw bytes, *bytes NULL when there is none. */
 ls_status ls_channel_poll(struct ls_channel *ch, unsigned char **bytes, uint64_t *n,
                           struct ls_err *err);
-/* Opens it in place: every check of wire's rule. On success *payload is inside bytes. */
+/* Opens it in place: every check of wire's rule, then unpacks. On success *payload is inside
+ * bytes, and as long as the frame says: its table, then its tensor. */
 ls_status ls_channel_open_frame(struct ls_channel *ch, unsigned char *bytes, uint64_t n,
                                 const struct ls_frame_expect *expect, struct ls_frame *frame,
                                 unsigned char **payload, struct ls_err *err);

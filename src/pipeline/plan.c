@@ -76,6 +76,21 @@ int ls_plan_result_sends(const struct ls_plan *plan)
     return plan->n_stages == 1 ? LS_RESULT_RECEIVES : LS_RESULT_SENDS;
 }
 
+/* Scratch memory: one payload for each end of a link to another rank. */
+static uint64_t packing_bytes(const struct ls_plan *plan, const struct ls_arch *arch, int stage)
+{
+    const struct ls_stage_plan *sp = &plan->stages[stage];
+    int last = plan->n_stages - 1;
+    uint64_t bytes = 0;
+    if (stage > 0)
+        bytes += ls_plan_step_payload(plan, arch, sp->first_layer);
+    if (stage < last)
+        bytes += ls_plan_step_payload(plan, arch, sp->last_layer);
+    if (last > 0 && (stage == 0 || stage == last))
+        bytes += ls_plan_result_payload(plan, arch);
+    return bytes;
+}
+
 /* What the links of one rank hold. */
 static uint64_t link_bytes(const struct ls_plan *plan, const struct ls_arch *arch, int stage)
 {
@@ -87,6 +102,8 @@ static uint64_t link_bytes(const struct ls_plan *plan, const struct ls_arch *arc
     if (stage < plan->n_stages - 1)
         bytes += n * ls_channel_bytes(ls_plan_step_payload(plan, arch, sp->last_layer));
     uint64_t result = ls_channel_bytes(ls_plan_result_payload(plan, arch));
+    if (plan->pack)
+        bytes += packing_bytes(plan, arch, stage);
     if (stage == plan->n_stages - 1)
         bytes += (uint64_t)ls_plan_result_sends(plan) * result;
     if (stage == 0 && plan->n_stages > 1)
@@ -127,6 +144,7 @@ static ls_status choose_step_size(struct ls_plan *plan, const struct ls_arch *ar
     uint64_t fit = RESULT_BYTES / ((uint64_t)arch->vocab * sizeof(float));
     plan->logit_rows = (uint32_t)ls_min_u64(ls_max_u64(fit, 1), (uint64_t)plan->budget);
     plan->limits.n_slots = (uint32_t)n_slots;
+    plan->pack = wish->pack;
     plan->limits.context = (uint32_t)arch->context;
     plan->limits.max_tokens = (uint32_t)plan->budget;
     return LS_OK;

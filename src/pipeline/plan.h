@@ -32,6 +32,7 @@ struct ls_run_wish {
     char layers[LS_MAX_LAYERS_TEXT]; /* "0-3,4-7": one inclusive range per stage */
     int32_t stages, threads, context, budget, chunk, window, max_sequences;
     uint64_t kv_bytes; /* --kv-memory, per rank */
+    int32_t pack;      /* enum ls_pack */
     int32_t cpu_path;  /* enum ls_cpu_path; the fastest to try */
     uint8_t f32_activations;
     uint8_t check_bytes;      /* digest every weight at start */
@@ -75,6 +76,7 @@ struct ls_plan {
     int32_t budget, chunk; /* tokens of a step; of one prompt in a step */
     int32_t window;        /* steps in flight */
     uint32_t logit_rows;   /* rows of logits in one RESULT frame */
+    int32_t pack;          /* enum ls_pack: of steps and results */
     int32_t silence_s;     /* without a sign of life for so long a rank is given up; more than a
                               layer of a full step may take */
     struct ls_stage_plan stages[LS_MAX_STAGES];

@@ -3,19 +3,21 @@
 #include "pipeline/bytes.h"
 #include "pipeline/plan.h"
 #include "wire/frame.h"
+#include "wire/pack.h"
 
 #include <sodium.h>
 
 enum { DIGEST = 32 };
 
 /* The numbers of a wish in the order in which they travel. */
-enum { N_WISH_NUMBERS = 9, N_WISH_FLAGS = 6 };
+enum { N_WISH_NUMBERS = 10, N_WISH_FLAGS = 6 };
 
 static void wish_numbers(struct ls_run_wish *w, int32_t *at[N_WISH_NUMBERS])
 {
     int32_t *const numbers[N_WISH_NUMBERS] = { &w->stages,        &w->threads,  &w->context,
                                                &w->budget,        &w->chunk,    &w->window,
-                                               &w->max_sequences, &w->cpu_path, &w->silence_s };
+                                               &w->max_sequences, &w->cpu_path, &w->silence_s,
+                                               &w->pack };
     memcpy(at, numbers, sizeof numbers);
 }
 
@@ -59,7 +61,8 @@ ls_status ls_wish_decode(struct ls_run_wish *wish, const unsigned char *bytes, s
     got.strict_placement = flags[3];
     got.trace = flags[4];
     got.prefix_reuse = flags[5];
-    bool good = ls_reader_done(&r) && got.cpu_path >= 0 && got.cpu_path < LS_N_CPU_PATHS;
+    bool good = ls_reader_done(&r) && got.cpu_path >= 0 && got.cpu_path < LS_N_CPU_PATHS &&
+                got.pack >= 0 && got.pack < LS_N_PACKS;
     for (int i = 0; i < N_WISH_FLAGS; i++)
         good = good && flags[i] <= 1;
     if (!good)
@@ -75,11 +78,11 @@ static void put_body(struct ls_writer *w, const struct ls_plan *plan)
 {
     const struct ls_step_limits *lim = &plan->limits;
     const uint32_t words[] = {
-        (uint32_t)plan->n_stages, lim->max_rows,          lim->max_events,
-        lim->max_tokens,          lim->n_slots,           lim->n_blocks,
-        lim->max_blocks_per_slot, lim->context,           (uint32_t)plan->budget,
-        (uint32_t)plan->chunk,    (uint32_t)plan->window, plan->logit_rows,
-        (uint32_t)plan->silence_s
+        (uint32_t)plan->n_stages,  lim->max_rows,          lim->max_events,
+        lim->max_tokens,           lim->n_slots,           lim->n_blocks,
+        lim->max_blocks_per_slot,  lim->context,           (uint32_t)plan->budget,
+        (uint32_t)plan->chunk,     (uint32_t)plan->window, plan->logit_rows,
+        (uint32_t)plan->silence_s, (uint32_t)plan->pack
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         ls_put_u32(w, words[i]);
@@ -109,6 +112,9 @@ static bool get_body(struct ls_reader *r, struct ls_plan *plan)
     plan->window = ls_get_i32(r);
     plan->logit_rows = ls_get_u32(r);
     plan->silence_s = ls_get_i32(r);
+    plan->pack = ls_get_i32(r);
+    if (plan->pack < 0 || plan->pack >= LS_N_PACKS)
+        return false;
     if (plan->n_stages < 1 || plan->n_stages > LS_MAX_STAGES || plan->silence_s < 1)
         return false;
     for (int i = 0; i < plan->n_stages; i++) {

@@ -90,6 +90,7 @@ static ls_status open_steps(struct ls_session *s, struct ls_err *err)
     const struct ls_plan *p = &s->plan;
     const struct ls_stage_plan *mine = &p->stages[s->rank];
     struct ls_channel_config config = { .tag = LS_TAG_STEP,
+                                        .pack = (enum ls_pack)p->pack,
                                         .n_buffers = ls_plan_step_buffers(p) };
     ls_status st = LS_OK;
     if (s->rank > 0) {
@@ -111,6 +112,7 @@ static ls_status open_results(struct ls_session *s, struct ls_err *err)
 {
     int last = s->n_ranks - 1;
     struct ls_channel_config config = { .tag = LS_TAG_RESULT,
+                                        .pack = (enum ls_pack)s->plan.pack,
                                         .max_payload =
                                             ls_plan_result_payload(&s->plan, &s->arch) };
     ls_status st = LS_OK;

@@ -19,6 +19,10 @@ static void add_sending(struct ls_link_counts *sum, const struct ls_channel *ch)
     sum->sealed_bytes += ch->seal ? ch->counts.bytes : 0;
     sum->rekeys += ch->frame.epoch;
     sum->crypto_us += ch->counts.crypto_us;
+    sum->packed += ch->packer.frames;
+    sum->raw_bytes += ch->packer.raw_bytes;
+    sum->packed_bytes += ch->packer.packed_bytes;
+    sum->pack_us += ch->packer.us;
 }
 
 static void add_receiving(struct ls_link_counts *sum, const struct ls_channel *ch)
@@ -27,6 +31,8 @@ static void add_receiving(struct ls_link_counts *sum, const struct ls_channel *c
     sum->opened += ch->counts.sealed;
     sum->opened_bytes += ch->seal ? ch->counts.bytes : 0;
     sum->crypto_us += ch->counts.crypto_us;
+    sum->unpacked += ch->packer.frames;
+    sum->pack_us += ch->packer.us;
     for (int i = 0; i < LS_N_REFUSALS; i++)
         sum->refused[i] += ch->counts.refused[LS_E_AUTH + i];
 }

@@ -164,10 +164,10 @@ static ls_status check_version(const unsigned char *h, unsigned level_flags, uin
         return ls_fail(err, LS_E_VERSION, "frame from rank %" PRIu32 ": reserved bytes are set",
                        from);
     unsigned flags = h[AT_FLAGS];
-    if (LS_GUARD("flags") && (flags & ~(unsigned)KNOWN_FLAGS || flags & LS_FLAG_PACKED))
+    if (LS_GUARD("flags") && flags & ~(unsigned)KNOWN_FLAGS)
         return ls_fail(err, LS_E_VERSION,
                        "frame from rank %" PRIu32 ": flags 0x%02x, this program knows 0x%02x",
-                       from, flags, KNOWN_FLAGS & ~LS_FLAG_PACKED);
+                       from, flags, KNOWN_FLAGS);
     if (LS_GUARD("level") && (flags & LS_FLAG_SEALED) != level_flags)
         return ls_fail(err, LS_E_VERSION,
                        "frame from rank %" PRIu32 ": %s payload on a link of another level",
@@ -244,6 +244,20 @@ static ls_status check_tensor_bytes(const struct ls_frame *f, struct ls_err *err
 }
 
 /* Which part of the whole payload this frame carries. */
+static ls_status check_packed(const struct ls_frame *f, struct ls_err *err)
+{
+    bool fits = f->chunk_offset == 0 && !(f->flags & LS_FLAG_MORE) && f->ndim > 0 &&
+                f->payload_bytes > f->table_bytes &&
+                f->payload_bytes - f->table_bytes < f->tensor_bytes;
+    if (LS_GUARD("packed") && !fits)
+        return ls_fail(err, LS_E_SHAPE,
+                       "%s from rank %" PRIu32 ": %" PRIu64 " bytes are not a table of %" PRIu32
+                       " and a packed tensor of less than %" PRIu64,
+                       ls_kind_name(f->kind), f->source, f->payload_bytes, f->table_bytes,
+                       f->tensor_bytes);
+    return LS_OK;
+}
+
 static ls_status check_chunk(const struct ls_frame *f, const struct ls_frame_expect *e,
                              struct ls_err *err)
 {
@@ -328,7 +342,9 @@ static ls_status check_shape(const struct ls_frame *f, const struct ls_frame_exp
                     e->max_table);
     if (!s)
         s = check_answer(f, e, err);
-    return s ? s : check_chunk(f, e, err);
+    if (s)
+        return s;
+    return f->flags & LS_FLAG_PACKED ? check_packed(f, err) : check_chunk(f, e, err);
 }
 
 ls_status ls_frame_check_authentic(struct ls_frame *frame, const unsigned char *bytes,
@@ -342,6 +358,10 @@ ls_status ls_frame_check_authentic(struct ls_frame *frame, const unsigned char *
         s = check_link(&f, link, err);
     if (!s)
         s = check_kind(&f, expect->kinds, err);
+    if (!s && LS_GUARD("packed-allowed") && f.flags & LS_FLAG_PACKED && !expect->packed_allowed)
+        s = ls_fail(err, LS_E_VERSION,
+                    "%s from rank %" PRIu32 ": packed, on a link without packing",
+                    ls_kind_name(f.kind), f.source);
     if (!s)
         s = check_length(&f, n, link, err);
     if (!s)
