@@ -35,16 +35,7 @@ class Case:
     def start(self, ranks, *extra, env=None):
         self.out.unlink(missing_ok=True)
         shutil.rmtree(str(self.out) + ".lockstep", ignore_errors=True)
-        # As slow as it can be made: the signal or the limit must come before the end, on a fast machine, too.
-        slow = ["--max-sequences", 2, "--budget", 2, "--cpu", "ref", "--threads", 1]
-        return jobs.Started(ranks, jobs.command(self.source, self.out, *slow, *extra), env=env)
-
-    def wait_for_rows(self, job, n=5):
-        journal, deadline = pathlib.Path(str(self.out) + ".lockstep") / "journal", time.monotonic() + 60
-        while time.monotonic() < deadline and job.process.poll() is None:
-            if journal.exists() and journal.stat().st_size > 700 * n:
-                return
-            time.sleep(0.005)
+        return jobs.Started(ranks, jobs.command(self.source, self.out, *jobs.SLOW, *extra), env=env)
 
     def is_drained(self, what, code, said, seconds, limit, codes=(75,)):
         say(code in codes, "%s: exit code %d: %s" % (what, code, said[-1500:]))
@@ -70,7 +61,7 @@ def check_signals():
     for sign, ranks in ((signal.SIGUSR1, 0), (signal.SIGUSR1, 3), (signal.SIGTERM, 0), (signal.SIGINT, 0),
                         (signal.SIGTERM, 3), (signal.SIGINT, 2)):
         job = case.start(ranks)
-        case.wait_for_rows(job)
+        jobs.wait_for_rows(job, case.out)
         begin = time.monotonic()
         job.kill([job.process.pid], sign)
         code, said = job.end()
@@ -97,7 +88,7 @@ def check_one_rank():
     for sign, ranks, rank in ((signal.SIGTERM, 3, 1), (signal.SIGINT, 2, 1),
                               (signal.SIGTERM, 3, 0)):
         job = case.start(ranks)
-        case.wait_for_rows(job)
+        jobs.wait_for_rows(job, case.out)
         begin = time.monotonic()
         job.kill([pid_of(job, rank)], sign)
         code, said = job.end()
@@ -106,7 +97,7 @@ def check_one_rank():
         say("stopped by %s" % sign.name in said and (rank == 0 or "to rank %d" % rank in said), "%s: %s" % (what, said))
         case.goes_on(what, random.choice([0, 2, 4]))
     job = case.start(3)
-    case.wait_for_rows(job)
+    jobs.wait_for_rows(job, case.out)
     ranks = {rank: pid_of(job, rank) for rank in (0, 2)}
     job.kill([ranks[0]], signal.SIGSTOP)  # nobody can answer the first signal
     job.kill([ranks[2]], signal.SIGTERM)
@@ -144,7 +135,7 @@ def check_finishes_what_runs():
     """SIGUSR1 begins nothing new and loses nothing: every sequence that was begun has its row."""
     case = Case(2, n=400)
     job = case.start(2)
-    case.wait_for_rows(job)
+    jobs.wait_for_rows(job, case.out)
     job.kill([job.process.pid], signal.SIGUSR1)
     job.end()
     record = jobs.manifest(case.out)

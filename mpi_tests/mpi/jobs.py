@@ -16,6 +16,10 @@ LAYERS = 5
 VOCAB = json.loads((MODEL / "config.json").read_text())["vocab_size"]
 
 
+# As slow as a job can be made: what is to be stopped must still run then, on a fast machine, too.
+SLOW = ["--max-sequences", 1, "--budget", 1, "--cpu", "ref", "--threads", 1]
+
+
 def requests(rng, n, tokens=60, bad=True):
     """Short and long ones, greedy and sampled, several choices, and (bad) lines that cost their own row."""
     lines = []
@@ -103,6 +107,15 @@ class Started:
             time.sleep(0.02)
         self.kill(self.pids())
         return self.process.returncode, said
+
+
+def wait_for_rows(job, out, n=5):
+    """Until about n rows of a started job are in its journal, or it is over."""
+    journal, deadline = pathlib.Path(str(out) + ".lockstep") / "journal", time.monotonic() + 60
+    while time.monotonic() < deadline and job.process.poll() is None:
+        if journal.exists() and journal.stat().st_size > 700 * n:
+            return
+        time.sleep(0.005)
 
 
 def is_locked(out):

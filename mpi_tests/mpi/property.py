@@ -9,8 +9,11 @@ and a company of requests, runs the real binary under mpirun, and compares every
 the plainest settings gave, digests of all logits included. The seed is printed and repeats a run.
 """
 import argparse
+import collections
+import concurrent.futures
 import json
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -96,8 +99,50 @@ def run_once(folder, model, requests, ranks, arguments):
     return {json.loads(line)["custom_id"]: line for line in open(out, encoding="utf-8")}
 
 
-def describe(name, ranks, arguments):
-    return "%s, %d ranks: %s" % (name, ranks, " ".join(map(str, arguments)))
+class Draws:
+    """Draws run two at a time, since most of a short run is the launcher's waiting; what is drawn depends on the seed
+    alone."""
+
+    def __init__(self, seed):
+        self.seed, self.rng, self.folder = seed, random.Random(seed), harness.work_folder()
+        self.plain = {}
+
+    def expected(self, name, fixture, layers, model, settings):
+        """The requests of a model, and the rows that one rank with the plainest settings gives."""
+        key = (name, *settings)
+        if key not in self.plain:
+            if not fixture and not model.exists():
+                harness.make_llama(model, layers, hidden=16, intermediate=24, max_position_embeddings=160)
+            vocab = json.load(open(model / "config.json", encoding="utf-8"))["vocab_size"]
+            requests = make_requests(random.Random(self.seed + len(self.plain)), vocab)
+            self.plain[key] = requests, run_once(self.folder, model, requests, 0, [
+                "--cpu", "ref", "--threads", 1, "--prefix-reuse", "off", *settings])
+        return self.plain[key]
+
+    def draw(self, number, chosen):
+        name, fixture, layers, extra = chosen
+        model = harness.FIXTURES / "families" / fixture if fixture else self.folder / name
+        settings = ["--digest", self.rng.choice(["all", "generated"]), *extra]
+        requests, expected = self.expected(name, fixture, layers, model, settings)
+        company = self.rng.sample(requests, self.rng.randint(1, len(requests)))
+        ranks, arguments = draw_layout(self.rng, name, layers)
+        return lambda: self.run(number, name, model, company, expected, ranks, [*arguments, *settings])
+
+    def run(self, number, name, model, company, expected, ranks, arguments):
+        folder = self.folder / ("draw %d" % number)
+        folder.mkdir()
+        what = "draw %d, %s, %d ranks: %s" % (number, name, ranks, " ".join(map(str, arguments)))
+        try:
+            got = run_once(folder, model, company, ranks, arguments)
+        except subprocess.TimeoutExpired:
+            sys.exit("%s: hung" % what)
+        for request in company:
+            if got.get(request["id"]) != expected[request["id"]]:
+                sys.exit("%s: differs at %s\nexpected %sgot      %s" % (
+                    what, request["id"], expected[request["id"]], got.get(request["id"])))
+        manifest = json.loads((folder / "out.jsonl.lockstep" / "manifest.json").read_text())
+        shutil.rmtree(folder)
+        return ranks, manifest["reused_kv_blocks"]
 
 
 def main():
@@ -106,41 +151,21 @@ def main():
     parser.add_argument("--seed", type=int, default=20261129)
     parser.add_argument("--only")
     options = parser.parse_args()
-    rng = random.Random(options.seed)
     print("seed", options.seed, flush=True)
-    folder = harness.work_folder()
     models = [m for m in MODELS if not options.only or m[0] == options.only]
-    plain = {}
-    begin, stage_counts, reused = time.time(), {}, 0
-    for draw in range(options.draws):
-        name, fixture, layers, extra = models[draw % len(models)]
-        model = harness.FIXTURES / "families" / fixture if fixture else folder / name
-        digest = ["--digest", rng.choice(["all", "generated"])]
-        if (name, digest[1]) not in plain:
-            if not fixture and not model.exists():
-                harness.make_llama(model, layers, hidden=16, intermediate=24, max_position_embeddings=160)
-            vocab = json.load(open(model / "config.json", encoding="utf-8"))["vocab_size"]
-            requests = make_requests(random.Random(options.seed + len(plain)), vocab)
-            plain[name, digest[1]] = requests, run_once(folder, model, requests, 0, [
-                "--cpu", "ref", "--threads", 1, "--prefix-reuse", "off", *digest, *extra])
-        requests, expected = plain[name, digest[1]]
-        company = rng.sample(requests, rng.randint(1, len(requests)))
-        ranks, arguments = draw_layout(rng, name, layers)
-        try:
-            got = run_once(folder, model, company, ranks, [*arguments, *digest, *extra])
-        except subprocess.TimeoutExpired:
-            sys.exit("draw %d hung: %s" % (draw, describe(name, ranks, arguments)))
-        for request in company:
-            if got.get(request["id"]) != expected[request["id"]]:
-                sys.exit("draw %d differs at %s\n%s\nexpected %sgot      %s" % (
-                    draw, request["id"], describe(name, ranks, arguments), expected[request["id"]],
-                    got.get(request["id"])))
-        reused += json.loads((folder / "out.jsonl.lockstep" / "manifest.json").read_text())["reused_kv_blocks"]
-        stage_counts[ranks] = stage_counts.get(ranks, 0) + 1
-        if draw % 25 == 24:
-            print("%d draws equal, %.0f s" % (draw + 1, time.time() - begin), flush=True)
+    draws, begin = Draws(options.seed), time.time()
+    running, done = collections.deque(), []
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for number in range(options.draws):
+            running.append(pool.submit(draws.draw(number, models[number % len(models)])))
+            if len(running) > 3:
+                done.append(running.popleft().result())
+            if number % 25 == 24:
+                print("%d draws, %.0f s" % (number + 1, time.time() - begin), flush=True)
+    done += [draw.result() for draw in running]
+    reused = sum(blocks for _, blocks in done)
     print("%d draws, all equal; %d KV blocks taken over; ranks drawn: %s" % (
-        options.draws, reused, dict(sorted(stage_counts.items()))))
+        len(done), reused, dict(sorted(collections.Counter(ranks for ranks, _ in done).items()))))
     if not reused and options.draws > 30:
         sys.exit("no prefix was ever reused")
 

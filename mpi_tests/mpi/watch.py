@@ -42,12 +42,11 @@ def until(condition, seconds=60):
 
 
 def check_status():
-    folder, source, out = make()
+    folder, source, out = make(600)
     result = harness.run(0, "status", out)
     say(result.returncode == 2 and "no job has this output" in result.stderr, "no job: %s" % result.stderr)
-    job = jobs.Started(2, jobs.command(source, out, "--max-sequences", 2, "--budget", 4))
-    beside = folder / "out.jsonl.lockstep"
-    until(lambda: (beside / "journal").exists() and (beside / "journal").stat().st_size > 2000)
+    job = jobs.Started(2, jobs.command(source, out, *jobs.SLOW))
+    jobs.wait_for_rows(job, out)
     seen = [status(out) for _ in range(5)]
     pids = job.ranks()
     say(all(s["state"] == "running" and s["manifest"] is None for s in seen), "while it runs: %s" % seen[0])
@@ -76,7 +75,7 @@ def numbers(path):
 def check_metrics():
     folder, source, out = make(600)
     file = folder / "lockstep.prom"
-    job = jobs.Started(2, jobs.command(source, out, "--metrics", file, "--max-sequences", 1, "--budget", 1))
+    job = jobs.Started(2, jobs.command(source, out, "--metrics", file, *jobs.SLOW))
     say(until(lambda: file.exists() and numbers(file).get("rows_total", 0) > 0), "no rows in the metrics")
     first = numbers(file)
     say(first["state"] == 0 and first["sequences_running"] >= 0 and first["lines_read_total"] > 0, "%s" % first)
