@@ -41,12 +41,14 @@ static const struct ls_option options[N_OPTS] = {
     [DRY] = { .name = "dry-run", .type = LS_VALUE_FLAG, .commands = 1, .help = "" },
 };
 static const struct ls_command commands[] = { { "run", "", 0, 0, "", "" } };
+static const struct ls_option_group groups[] = { { options, N_OPTS } };
+
 static const struct ls_option_set set = { .program = "p",
                                           .version = "1",
                                           .tagline = "",
                                           .sections = sections,
                                           .n_sections = 1,
-                                          .options = options,
+                                          .groups = groups,
                                           .n_options = N_OPTS,
                                           .commands = commands,
                                           .n_commands = 1 };

@@ -19,7 +19,7 @@ def ignored_by_git(paths):
 
 def files(*suffixes, under=None):
     """Sorted paths, relative to the root, that end in one of the suffixes."""
-    found = [] if under else [p for p in ROOT.iterdir() if p.is_file()]
+    found = [] if under else [p for p in ROOT.iterdir() if p.is_file() and p.name != ".git"]
     for top in under or TOP:
         found += [p for p in (ROOT / top).rglob("*") if p.is_file()]
     found = [p for p in found if not suffixes or p.name.endswith(suffixes)]

@@ -79,7 +79,8 @@ def check_bits():
         for ranks, extra in [(1, []), (3, []), (2, ["--link", "signed"]), (3, ["--link", "plain"]),
                              (3, ["--secret-file", key]), (3, ["--rekey-frames", 1]),
                              (2, ["--link", "signed", "--rekey-frames", 3]), (2, ["--budget", 300, "--chunk", 97]),
-                             (3, ["--pack", "lz4"]), (2, ["--pack", "lz4", "--link", "plain"]), (2, ["--pack", "auto"])]:
+                             (3, ["--pack", "lz4"]), (2, ["--pack", "lz4", "--link", "plain"]),
+                             (2, ["--pack", "auto"])]:
             harness.must(harness.run(ranks, *job, *extra))
             say((folder / "out.jsonl").read_bytes() == expected, "%s, %d ranks, %s: other bits" % (model, ranks, extra))
 
@@ -238,7 +239,8 @@ def check_agreement():
 def other_host():
     """Words that give a program a host name of its own; None where that is not allowed."""
     words = ["unshare", "--uts", "sh", "-c", 'hostname elsewhere; exec "$0" "$@"']
-    if shutil.which("unshare") and not subprocess.run([*words[:2], "true"], capture_output=True, check=False).returncode:
+    if shutil.which("unshare") and subprocess.run([*words[:2], "true"], capture_output=True,
+                                                  check=False).returncode == 0:
         return words
     print("unshare --uts is not allowed here: several hosts are not tried")
     return None

@@ -77,12 +77,14 @@ static const struct ls_command commands[N_CMDS] = {
     [SHOW] = { "show", "A B", 2, 2, "shows", "Shows it." },
 };
 
+static const struct ls_option_group groups[] = { { table, N_OPTS } };
+
 static const struct ls_option_set set = { .program = "prog",
                                           .version = "1",
                                           .tagline = "a test",
                                           .sections = sections,
                                           .n_sections = 2,
-                                          .options = table,
+                                          .groups = groups,
                                           .n_options = N_OPTS,
                                           .commands = commands,
                                           .n_commands = N_CMDS };

@@ -50,7 +50,7 @@ static void look_at(struct place *p, const struct ls_options *o, enum ls_opt opt
     resolve(p->path, p->given);
     p->there = stat(p->given, &p->stat) == 0;
     if (!p->there || S_ISREG(p->stat.st_mode) || S_ISDIR(p->stat.st_mode))
-        p->option = ls_table.options[option].name;
+        p->option = ls_option_at(&ls_table, option)->name;
 }
 
 static bool is_same(const struct place *a, const struct place *b)

@@ -71,13 +71,14 @@ enum ls_opt {
     LS_OPT_SECRET_FD,
     LS_OPT_ALLOW_PLAIN_ACROSS_HOSTS,
     LS_OPT_PACK,
-    LS_OPT_CONFIG,
+    LS_OPT_PLACEMENT_SEED,
+    LS_OPT_REKEY_FRAMES,
+    LS_N_RUN_OPTS, /* those of ls_table_run stand before */
+    LS_OPT_CONFIG = LS_N_RUN_OPTS,
     LS_OPT_PRINT_CONFIG,
     LS_OPT_DRY_RUN,
     LS_OPT_JSON,
     LS_OPT_HELP,
-    LS_OPT_PLACEMENT_SEED,
-    LS_OPT_REKEY_FRAMES,
     LS_N_OPTS
 };
 

@@ -9,13 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct ls_option *ls_option_at(const struct ls_option_set *set, int i)
+{
+    assert(i >= 0 && i < set->n_options);
+    const struct ls_option_group *group = set->groups;
+    for (; i >= group->n; group++)
+        i -= group->n;
+    return &group->options[i];
+}
+
 void ls_options_init(struct ls_options *o, const struct ls_option_set *set, int command)
 {
     assert(set->n_options <= LS_MAX_OPTIONS && set->n_commands <= 32);
     *o = (struct ls_options){ .set = set, .command = command };
     ls_arena_init(&o->arena);
     for (int i = 0; i < set->n_options; i++) {
-        const struct ls_option *const option = &set->options[i];
+        const struct ls_option *const option = ls_option_at(set, i);
         if (!option->standard)
             continue;
         const ls_status s =
@@ -51,7 +60,7 @@ int ls_options_command(const struct ls_option_set *set, const char *name, struct
 int ls_options_find(const struct ls_option_set *set, const char *name)
 {
     for (int i = 0; i < set->n_options; i++)
-        if (!strcmp(set->options[i].name, name))
+        if (!strcmp(ls_option_at(set, i)->name, name))
             return i;
     return -1;
 }
@@ -60,9 +69,9 @@ int ls_options_nearest(const struct ls_option_set *set, const char *name, int co
 {
     int best = -1, best_distance = INT_MAX;
     for (int i = 0; i < set->n_options; i++) {
-        if (command >= 0 && !(set->options[i].commands >> command & 1))
+        if (command >= 0 && !(ls_option_at(set, i)->commands >> command & 1))
             continue;
-        const int distance = ls_edit_distance(name, set->options[i].name);
+        const int distance = ls_edit_distance(name, ls_option_at(set, i)->name);
         if (distance < best_distance) {
             best_distance = distance;
             best = i;
@@ -180,7 +189,7 @@ static ls_status set_flag(const char *text, const char *where, uint64_t *out,
 ls_status ls_options_set(struct ls_options *o, int i, const char *text, const char *where,
                          enum ls_option_source source, int line, struct ls_err *err)
 {
-    const struct ls_option *const option = &o->set->options[i];
+    const struct ls_option *const option = ls_option_at(o->set, i);
     struct ls_option_value v = { .text = text, .source = source, .line = line };
     ls_status s = LS_OK;
     if (!*text)
@@ -214,7 +223,7 @@ ls_status ls_options_check(const struct ls_options *o, struct ls_err *err)
 {
     const struct ls_command *const command = &o->set->commands[o->command];
     for (int i = 0; i < o->set->n_options; i++) {
-        const struct ls_option *const option = &o->set->options[i];
+        const struct ls_option *const option = ls_option_at(o->set, i);
         if ((option->required_by >> o->command & 1) && !ls_options_is_set(o, i))
             return ls_fail(err, LS_E_USAGE, "%s needs --%s %s (see '%s %s --help')",
                            command->name, option->name, option->arg, o->set->program,

@@ -62,12 +62,18 @@ struct ls_man_section {
         *items; /* pairs of (term, text), term "" for a plain paragraph; NULL ends */
 };
 
+/* Options stand in one or several tables; their numbers count through all of them. */
+struct ls_option_group {
+    const struct ls_option *options;
+    int n;
+};
+
 struct ls_option_set {
     const char *program, *version, *tagline;
     const char *const *sections; /* titles */
     int n_sections;
-    const struct ls_option *options;
-    int n_options; /* at most LS_MAX_OPTIONS */
+    const struct ls_option_group *groups;
+    int n_options; /* of all groups; at most LS_MAX_OPTIONS */
     const struct ls_command *commands;
     int n_commands; /* at most 32 */
     const struct ls_man_section *extra;
@@ -93,6 +99,9 @@ struct ls_options {
     const char *file; /* name of the file read, or NULL */
     struct ls_arena arena;
 };
+
+/* Option 0 <= i < n_options. Local. */
+const struct ls_option *ls_option_at(const struct ls_option_set *set, int i);
 
 /* All values at their defaults. Local, cannot fail; the table's own defaults are asserted. */
 void ls_options_init(struct ls_options *o, const struct ls_option_set *set, int command);

@@ -20,12 +20,12 @@ static ls_status fail_unknown(const struct ls_options *o, const char *word, cons
         return ls_fail(err, LS_E_USAGE, "unknown option '%s': %s takes none", word, command);
     return ls_fail(err, LS_E_USAGE,
                    "unknown option '%s' of %s; the nearest known one is '--%s'", word, command,
-                   o->set->options[near].name);
+                   ls_option_at(o->set, near)->name);
 }
 
 static ls_status fail_other_command(const struct ls_options *o, int option, struct ls_err *err)
 {
-    const struct ls_option *const p = &o->set->options[option];
+    const struct ls_option *const p = ls_option_at(o->set, option);
     int owner = 0;
     while (owner < o->set->n_commands && !(p->commands >> owner & 1))
         owner++;
@@ -52,7 +52,7 @@ static int find_word(const struct ls_options *o, const char *word, const char **
         fail_unknown(o, shown, name, err);
         return -1;
     }
-    if (!(o->set->options[option].commands >> o->command & 1)) {
+    if (!(ls_option_at(o->set, option)->commands >> o->command & 1)) {
         fail_other_command(o, option, err);
         return -1;
     }
@@ -73,7 +73,7 @@ static ls_status parse_option(struct ls_options *o, int argc, char *const *argv,
     const int option = find_word(o, argv[*i], &value, err);
     if (option < 0)
         return LS_E_USAGE;
-    const struct ls_option *const p = &o->set->options[option];
+    const struct ls_option *const p = ls_option_at(o->set, option);
     if (p->type == LS_VALUE_FLAG && value)
         return ls_fail(err, LS_E_USAGE, "--%s takes no value, found '%s'", p->name, value);
     if (p->type == LS_VALUE_FLAG) {

@@ -70,7 +70,7 @@ static void help_sections(const struct ls_option_set *set, int command, FILE *ou
     for (int s = 0; s < set->n_sections; s++) {
         bool titled = false;
         for (int i = 0; i < set->n_options; i++) {
-            const struct ls_option *const p = &set->options[i];
+            const struct ls_option *const p = ls_option_at(set, i);
             if (p->section != s || !(p->commands >> command & 1))
                 continue;
             if (!titled)
@@ -135,7 +135,7 @@ static void print_source(const struct ls_options *o, const struct ls_option_valu
 
 static void print_option(const struct ls_options *o, int i, FILE *out)
 {
-    const struct ls_option *const p = &o->set->options[i];
+    const struct ls_option *const p = ls_option_at(o->set, i);
     const struct ls_option_value *const v = &o->values[i];
     if (!v->text) {
         fprintf(out, "# %s:  # not set%s%s\n", p->name, p->standard_note ? ": " : "",
@@ -155,7 +155,7 @@ void ls_options_print(const struct ls_options *o, FILE *out)
     fprintf(out, "# %s %s: every option and where its value comes from\n", o->set->program,
             o->set->commands[o->command].name);
     for (int i = 0; i < o->set->n_options; i++) {
-        const struct ls_option *const p = &o->set->options[i];
+        const struct ls_option *const p = ls_option_at(o->set, i);
         if (!p->argv_only && (p->commands >> o->command & 1))
             print_option(o, i, out);
     }

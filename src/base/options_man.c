@@ -94,8 +94,8 @@ static void put_options(const struct ls_option_set *set, FILE *out)
         put(out, set->sections[s]);
         fputc('\n', out);
         for (int i = 0; i < set->n_options; i++)
-            if (set->options[i].section == s)
-                put_option(set, &set->options[i], out);
+            if (ls_option_at(set, i)->section == s)
+                put_option(set, ls_option_at(set, i), out);
     }
 }
 

@@ -65,10 +65,10 @@ static int find_key(struct reader *r, const char *key, yaml_mark_t mark, struct 
     if (option < 0) {
         const int near = ls_options_nearest(set, key, -1);
         ls_fail(err, LS_E_USAGE, "%s:%d: unknown key '%s'; the nearest known one is '%s'",
-                r->path, line_of(mark), key, set->options[near].name);
+                r->path, line_of(mark), key, ls_option_at(set, near)->name);
         return -1;
     }
-    if (set->options[option].argv_only) {
+    if (ls_option_at(set, option)->argv_only) {
         ls_fail(err, LS_E_USAGE, "%s:%d: '%s' can only be given on the command line", r->path,
                 line_of(mark), key);
         return -1;
@@ -95,7 +95,7 @@ static ls_status read_value(struct reader *r, int option, struct ls_err *err)
     ls_status s = next_event(r, &event, err);
     if (s)
         return s;
-    const char *const key = r->o->set->options[option].name;
+    const char *const key = ls_option_at(r->o->set, option)->name;
     const int line = line_of(event.start_mark);
     const char *const value = take_scalar(r, &event, key, err);
     char where[LS_ERR_TEXT];

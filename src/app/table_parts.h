@@ -1,0 +1,44 @@
+/* The parts of the option table: what its files share. Layer: app. */
+#ifndef LS_APP_TABLE_PARTS_H
+#define LS_APP_TABLE_PARTS_H
+
+#include "app/table.h"
+
+#define RUN      (1u << LS_CMD_RUN)
+#define SCORE    (1u << LS_CMD_SCORE)
+#define RENDER   (1u << LS_CMD_RENDER)
+#define RUNS     (RUN | SCORE)
+#define PLAN     (1u << LS_CMD_PLAN)
+#define INSPECT  (1u << LS_CMD_INSPECT)
+#define COMPARE  (1u << LS_CMD_COMPARE)
+#define SHOW     (1u << LS_CMD_SHOW)
+#define STATUS   (1u << LS_CMD_STATUS)
+#define KEYGEN   (1u << LS_CMD_KEYGEN)
+#define SELFTEST (1u << LS_CMD_SELFTEST)
+#define VERSION  (1u << LS_CMD_VERSION)
+#define ALL                                                                                    \
+    (RUNS | RENDER | PLAN | INSPECT | COMPARE | SHOW | STATUS | KEYGEN | SELFTEST | VERSION)
+
+enum { MAX_INT = 0x7fffffff };
+
+enum section {
+    MODEL,
+    RESULTS,
+    LAYOUT,
+    LINKS,
+    REQUESTS,
+    SCORING,
+    SETTINGS,
+    TESTING,
+    N_SECTIONS
+};
+
+enum { LS_N_MAN_SECTIONS = 4 };
+
+/* The words of a choice stand in the order of the enum that takes its index. */
+extern const struct ls_option ls_table_run[LS_N_RUN_OPTS];
+extern const struct ls_option ls_table_tools[LS_N_OPTS - LS_N_RUN_OPTS];
+extern const struct ls_command ls_table_commands[LS_N_CMDS];
+extern const struct ls_man_section ls_table_extra[LS_N_MAN_SECTIONS];
+
+#endif

@@ -1,0 +1,41 @@
+/* Options of every command, and of those that compute nothing of a job. */
+#include "app/table_parts.h"
+
+const struct ls_option ls_table_tools[LS_N_OPTS - LS_N_RUN_OPTS] = {
+    [LS_OPT_CONFIG -
+     LS_N_RUN_OPTS] = { .name = "config",
+                        .arg = "FILE",
+                        .type = LS_VALUE_TEXT,
+                        .section = SETTINGS,
+                        .commands = RUNS | PLAN | INSPECT,
+                        .argv_only = true,
+                        .help = "YAML file of 'option: value' lines; the command line wins." },
+    [LS_OPT_PRINT_CONFIG -
+        LS_N_RUN_OPTS] = { .name = "print-config",
+                           .type = LS_VALUE_FLAG,
+                           .section = SETTINGS,
+                           .commands = RUNS | PLAN | INSPECT,
+                           .argv_only = true,
+                           .help = "Print the merged options with the source of each value, "
+                                   "in the form that --config reads, and end." },
+    [LS_OPT_DRY_RUN -
+        LS_N_RUN_OPTS] = { .name = "dry-run",
+                           .type = LS_VALUE_FLAG,
+                           .section = SETTINGS,
+                           .commands = RUNS,
+                           .help =
+                               "Print the plan and end; no weight is read, nothing written." },
+    [LS_OPT_JSON -
+        LS_N_RUN_OPTS] = { .name = "json",
+                           .type = LS_VALUE_FLAG,
+                           .section = SETTINGS,
+                           .commands = RUNS | PLAN | INSPECT | COMPARE | STATUS,
+                           .argv_only = true,
+                           .help = "Print JSON instead of a table (run: with --dry-run)." },
+    [LS_OPT_HELP - LS_N_RUN_OPTS] = { .name = "help",
+                                      .type = LS_VALUE_FLAG,
+                                      .section = SETTINGS,
+                                      .commands = ALL,
+                                      .argv_only = true,
+                                      .help = "Print this list and end; also -h." },
+};
