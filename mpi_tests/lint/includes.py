@@ -26,7 +26,7 @@ ARROWS = {
 }
 LIBRARIES = {
     "mpi.h": {"comm", "app"},
-    "sodium.h": {"wire", "tensor", "stage", "pipeline", "jobs", "app"},
+    "sodium.h": {"wire", "tensor", "stage", "pipeline", "jobs", "parity", "app"},
     "jansson.h": {"tensor", "model", "text", "jobs", "parity", "app"},
     "pcre2.h": {"text"},
     "utf8proc.h": {"text"},

@@ -63,6 +63,14 @@ def bos_is_once(folder, mutant):
     return row["response"]["body"]["usage"]["prompt_tokens"] == len(expected["prompt_ids"])
 
 
+def selftest_is_good(folder, mutant, name, part):
+    """The word of `lockstep selftest` itself on this part; a crash is no such word."""
+    result = harness.run(0, "selftest", "--model", fixture(name) if name != "demo" else name,
+                         env={"LOCKSTEP_MUTANT": mutant})
+    failed = [line.split()[0] for line in result.stdout.splitlines() if " FAILED (" in line or " FAILED: " in line]
+    return result.returncode in (0, 4) and part not in failed
+
+
 CHECKS = {
     # smollm3's layer 3 has no rope and qwen2-window's layers differ: a local index picks the wrong ones
     "local-layer": lambda f, m: split_equals_whole(f, m, "qwen2-window", 3),
@@ -73,16 +81,23 @@ CHECKS = {
     # mistral frees blocks behind its window, so what is left of a sequence no longer begins at position 0
     "local-position": lambda f, m: greedy_is_reference(f, m, "mistral"),
     "bos-doubled": bos_is_once,
+    "drift": lambda f, m: selftest_is_good(f, m, "demo", "repeat"),
+    "future": lambda f, m: selftest_is_good(f, m, "demo", "causality"),
+    "neighbour": lambda f, m: selftest_is_good(f, m, "demo", "neighbours"),
+}
+# a second check that should see a mutant
+AGAIN = {
+    "window": lambda f, m: selftest_is_good(f, m, "mistral", "window"),
 }
 
 
 def main():
     folder, failed = harness.work_folder(), 0
-    for mutant, holds in CHECKS.items():
+    for mutant, holds in [*CHECKS.items(), *AGAIN.items()]:
         sound, caught = holds(folder, "none"), not holds(folder, mutant)
         print("%-16s check holds without it: %s; caught: %s" % (mutant, sound, caught), flush=True)
         failed += not (sound and caught)
-    print("%d mutants, %d not caught" % (len(CHECKS), failed))
+    print("%d checks of %d mutants, %d did not catch theirs" % (len(CHECKS) + len(AGAIN), len(CHECKS), failed))
     sys.exit(1 if failed else 0)
 
 

@@ -48,9 +48,12 @@ const struct ls_command ls_table_commands[LS_N_CMDS] = {
                         "Writes a new random key file with mode 0600; a file that is there is "
                         "never overwritten. Without FILE the key goes to standard output. Give "
                         "it to every rank of a run with --secret-file." },
-    [LS_CMD_SELFTEST] = { "selftest", "", 0, 0, "check this CPU's kernel paths",
-                          "Runs the start-up vectors on every kernel path that this CPU has, "
-                          "and ends with 4 when one gives other bits than it must." },
+    [LS_CMD_SELFTEST] = { "selftest", "", 0, 0, "check that this machine computes what it must",
+                          "Runs the start-up vectors on every kernel path that this CPU has. "
+                          "With --model, a few hundred tokens through that checkpoint as well: "
+                          "that logits repeat, that no later token and no neighbour changes "
+                          "them, and that windows end where they must. Ends with 4 when a bit "
+                          "is wrong." },
     [LS_CMD_VERSION] = { "version", "", 0, 0, "print the version",
                          "Prints the version, compiler and libraries of this program." },
 };

@@ -9,7 +9,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                        .arg = "DIR",
                        .type = LS_VALUE_TEXT,
                        .section = MODEL,
-                       .commands = RUNS | RENDER | PLAN | INSPECT,
+                       .commands = RUNS | RENDER | PLAN | INSPECT | SELFTEST,
                        .required_by = RUNS | RENDER | PLAN,
                        .help = "Hugging Face checkpoint folder, or the word demo for the model "
                                "that lockstep carries." },
@@ -133,7 +133,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                        .type = LS_VALUE_CHOICE,
                        .standard = "auto",
                        .section = MODEL,
-                       .commands = RUNS | PLAN | INSPECT,
+                       .commands = RUNS | PLAN | INSPECT | SELFTEST,
                        .help =
                            "Format of activations and KV cache: the checkpoint's own, or "
                            "float32 over the same weights. Part of the result's identity." },
@@ -155,7 +155,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                          .max = 1024,
                          .standard_note = "this rank's share of the cores",
                          .section = LAYOUT,
-                         .commands = RUNS | PLAN,
+                         .commands = RUNS | PLAN | SELFTEST,
                          .help = "Computing threads of each rank." },
     [LS_OPT_CPU] = { .name = "cpu",
                      .arg = "ref|avx2|avx512",

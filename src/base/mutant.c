@@ -18,6 +18,9 @@ static enum ls_mutant from_environment(void)
         [LS_MUT_TIE_IGNORED] = "tie-ignored",
         [LS_MUT_LOCAL_POSITION] = "local-position",
         [LS_MUT_BOS_DOUBLED] = "bos-doubled",
+        [LS_MUT_FUTURE] = "future",
+        [LS_MUT_NEIGHBOUR] = "neighbour",
+        [LS_MUT_DRIFT] = "drift",
     };
     const char *name = getenv("LOCKSTEP_MUTANT");
     if (!name || !*name)

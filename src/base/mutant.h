@@ -15,6 +15,9 @@ enum ls_mutant {
     LS_MUT_TIE_IGNORED,    /* tied head left out on the last stage */
     LS_MUT_LOCAL_POSITION, /* position from a local counter instead of the row table */
     LS_MUT_BOS_DOUBLED,    /* BOS put twice in front of a prompt */
+    LS_MUT_FUTURE,         /* a query sees the key behind its own */
+    LS_MUT_NEIGHBOUR,      /* a row reads the KV blocks of the one in front of it */
+    LS_MUT_DRIFT,          /* every other step's logits differ in one bit */
     LS_N_MUTANTS
 };
 

@@ -1,5 +1,6 @@
 #include "model/pass.h"
 
+#include "base/mutant.h"
 #include "base/size.h"
 #include "kernels/math64.h"
 
@@ -151,6 +152,8 @@ static void attend(struct ls_forward *f, const struct ls_pass *pass, struct tile
     int32_t pos = span->first_pos + (int32_t)tile.first;
     for (uint32_t i = 0; i < tile.n; i++)
         first_visible[i] = ls_first_visible(layer, pos + (int32_t)i, span->live_first);
+    if (LS_MUTANT(FUTURE) && tile.first + tile.n < span->count)
+        pos++;
     const struct ls_attn call = { .q = f->s.q + at,
                                   .o = f->s.o + at,
                                   .ldq = f->s.ld_q,

@@ -330,6 +330,14 @@ static void deliver_job(void *arg, int member, int n_members)
     feed_digests(stage, member, n_members);
 }
 
+/* A fault for the negative controls: one bit of a row. */
+static void spoil(const struct ls_stage *stage, const struct ls_step *step)
+{
+    float *const row = (float *)(uintptr_t)ls_forward_logits_row(stage->forward, 0);
+    if (LS_MUTANT(DRIFT) ? stage->counts.steps % 2 : LS_MUTANT(NEIGHBOUR) && step->n_rows > 1)
+        *row = -*row;
+}
+
 void ls_stage_logits(struct ls_stage *stage, const struct ls_step *step, uint32_t begin,
                      uint32_t end, float *out)
 {
@@ -338,6 +346,7 @@ void ls_stage_logits(struct ls_stage *stage, const struct ls_step *step, uint32_
         stage->wanted[i - begin] = stage->places[i].token;
     const struct ls_logits_io io = { .n_rows = end - begin, .tokens = stage->wanted };
     ls_forward_logits(stage->forward, &io);
+    spoil(stage, step);
     stage->delivery = (struct delivery){ .step = step, .begin = begin, .end = end, .out = out };
     ls_team_run(stage->team, deliver_job, stage);
     stage->counts.logits_rows += end - begin;
