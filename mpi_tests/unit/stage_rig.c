@@ -175,7 +175,8 @@ void rig_chain_open(struct rig_chain *c, const struct rig_model *m,
                                                 .last_layer = c->cuts[s + 1],
                                                 .n_threads = layout->n_threads,
                                                 .limits = layout->limits,
-                                                .max_logit_rows = layout->max_logit_rows };
+                                                .max_logit_rows = layout->max_logit_rows,
+                                                .tap = layout->tap };
         must(ls_stage_create(&c->stages[s], &config, &err), &err);
     }
     must(ls_step_init(&c->step, &c->limits, 1, &err), &err);

@@ -80,6 +80,7 @@ struct rig_layout {
     const struct ls_kernels *kernels;
     struct ls_step_limits limits;
     uint32_t max_logit_rows;
+    const struct ls_tap *tap; /* or NULL */
 };
 
 /* One stage, one thread, the fastest kernels, `tokens` in one step, one slot. */

@@ -44,31 +44,38 @@ static void store_row(const struct ls_forward *f, const struct ls_pass *pass, ui
                                  pos % LS_KV_BLOCK, dim, dim, f->cfg.arch->dtype);
 }
 
-/* Norms and rope of one token's q or k. */
-static void finish_heads(const struct ls_forward *f, const struct ls_layer *layer, uint32_t t,
-                         float *x, const float *w, int n_heads)
+/* Norms and rope of one token's q or k; `op` is the first of its operations. */
+static void finish_heads(const struct ls_forward *f, const struct ls_pass *pass, uint32_t t,
+                         float *x, const float *w, int n_heads, enum ls_op op)
 {
     enum ls_qk_norm kind = f->cfg.arch->qk_norm;
-    int dim = layer->head_dim, width = n_heads * dim;
-    if (kind == LS_QK_PER_HEAD || kind == LS_QK_ALL_HEADS)
+    int dim = pass->layer->head_dim, width = n_heads * dim;
+    if (kind == LS_QK_PER_HEAD || kind == LS_QK_ALL_HEADS) {
         norm_parts(f, x, w, width, kind == LS_QK_ALL_HEADS ? width : dim);
-    if (layer->rope < 0)
+        ls_tap_row(f, op, pass->global, t, x, width);
+    }
+    if (pass->layer->rope < 0)
         return;
-    turn_heads(f, x, t, layer->rope, n_heads, dim);
-    if (kind == LS_QK_AFTER_ROPE)
+    turn_heads(f, x, t, pass->layer->rope, n_heads, dim);
+    ls_tap_row(f, op + 1, pass->global, t, x, width);
+    if (kind == LS_QK_AFTER_ROPE) {
         norm_parts(f, x, NULL, width, dim);
+        ls_tap_row(f, op + 2, pass->global, t, x, width);
+    }
 }
 
 /* Queries grow with the logarithm of the position, in steps: the factor is binary64 until it is
  * rounded once. The first step's factor of 1 is not multiplied. */
-static void temper(const struct ls_forward *f, const struct ls_layer *layer, float *q,
-                   int32_t pos)
+static void temper(const struct ls_forward *f, const struct ls_pass *pass, float *q, uint32_t t)
 {
+    const struct ls_layer *layer = pass->layer;
+    const int32_t pos = ls_token_pos(f, t);
     if (!layer->temperature_floor || (pos + 1) / layer->temperature_floor == 0)
         return;
     double grown = ls_log64(1.0 + (pos + 1) / layer->temperature_floor);
     float factor = (float)(grown * (double)layer->temperature_scale + 1.0);
     f->cfg.kernels->scale(q, q, factor, layer->n_heads * layer->head_dim, f->cfg.arch->dtype);
+    ls_tap_row(f, LS_OP_Q_TEMPERED, pass->global, t, q, layer->n_heads * layer->head_dim);
 }
 
 static void cache_row(const struct ls_forward *f, const struct ls_pass *pass, uint32_t t)
@@ -78,9 +85,11 @@ static void cache_row(const struct ls_forward *f, const struct ls_pass *pass, ui
     float *k = f->s.k + t * f->s.ld_kv, *v = f->s.v + t * f->s.ld_kv;
     if (layer->v_is_k)
         memcpy(v, k, (size_t)width * sizeof *v);
-    if (f->cfg.arch->v_norm)
+    if (f->cfg.arch->v_norm) {
         norm_parts(f, v, NULL, width, layer->head_dim);
-    finish_heads(f, layer, t, k, pass->w->k_norm, layer->n_kv_heads);
+        ls_tap_row(f, LS_OP_V_NORM, pass->global, t, v, width);
+    }
+    finish_heads(f, pass, t, k, pass->w->k_norm, layer->n_kv_heads, LS_OP_K_NORM);
     store_row(f, pass, t, k, v);
 }
 
@@ -90,8 +99,8 @@ void ls_phase_cache(struct ls_forward *f, struct ls_part p, const struct ls_pass
     int q_width = layer->n_heads * layer->head_dim;
     for (uint32_t t = p.row0; t < p.row1; t++) {
         float *q = f->s.q + t * f->s.ld_q;
-        finish_heads(f, layer, t, q, pass->w->q_norm, layer->n_heads);
-        temper(f, layer, q, ls_token_pos(f, t));
+        finish_heads(f, pass, t, q, pass->w->q_norm, layer->n_heads, LS_OP_Q_NORM);
+        temper(f, pass, q, t);
         if (f->cfg.arch->layers[pass->global].kv_source == pass->global)
             cache_row(f, pass, t);
         if (q_width % 2)

@@ -178,11 +178,27 @@ static void combine(struct ls_forward *f, struct ls_part p, const struct ls_pass
     }
 }
 
+/* What the experts' last matrices read, and what stands beside them. */
+static void tap_gated(const struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
+{
+    const struct ls_expert_scratch *e = &f->s.experts;
+    ls_tap_pairs(f, p, LS_OP_EXPERT_GATED, pass->global,
+                 (struct ls_grid){ e->gate, f->s.ld_expert },
+                 f->cfg.arch->experts.intermediate);
+    if (pass->layer->intermediate)
+        ls_tap_rows(f, p, LS_OP_SHARED_OUT, pass->global,
+                    (struct ls_grid){ e->shared, f->s.ld_hidden }, f->cfg.arch->hidden);
+}
+
 void ls_experts_run(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
 {
     const struct ls_arch *arch = f->cfg.arch;
     const bool dense = pass->layer->intermediate > 0;
+    const struct ls_grid acc = { f->s.acc, f->s.ld_hidden };
     ls_rows_route(f, p, pass);
+    ls_tap_route(f, p, pass->global);
+    if (arch->experts.beside_dense)
+        ls_tap_rows(f, p, LS_OP_EXPERT_NORM, pass->global, acc, arch->hidden);
     ls_team_barrier(f->team);
     if (p.member == 0)
         sort_pairs(f);
@@ -195,7 +211,10 @@ void ls_experts_run(struct ls_forward *f, struct ls_part p, const struct ls_pass
     if (dense)
         ls_phase_shared_out(f, p, pass);
     ls_team_barrier(f->team);
+    tap_gated(f, p, pass);
     share_out(f, p, pass, arch->hidden, job_out);
     ls_team_barrier(f->team);
+    ls_tap_pairs(f, p, LS_OP_EXPERT_OUT, pass->global,
+                 (struct ls_grid){ f->s.experts.x, f->s.ld_hidden }, arch->hidden);
     combine(f, p, pass);
 }

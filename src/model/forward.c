@@ -20,6 +20,44 @@ static struct ls_pass pass_of(const struct ls_forward *f, int l)
     };
 }
 
+static void tap_hidden(const struct ls_forward *f, struct ls_part p, enum ls_op op,
+                       const struct ls_pass *pass, float *base)
+{
+    ls_tap_rows(f, p, op, pass->global, (struct ls_grid){ base, f->s.ld_hidden },
+                f->cfg.arch->hidden);
+}
+
+static void tap_qkv(const struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
+{
+    const struct ls_grid q = { f->s.q, f->s.ld_q }, k = { f->s.k, f->s.ld_kv };
+    const struct ls_grid v = { f->s.v, f->s.ld_kv };
+    ls_tap_rows(f, p, LS_OP_Q, pass->global, q, pass->w->q.n);
+    if (pass->w->k.n)
+        ls_tap_rows(f, p, LS_OP_K, pass->global, k, pass->w->k.n);
+    if (pass->w->v.n)
+        ls_tap_rows(f, p, LS_OP_V, pass->global, v, pass->w->v.n);
+}
+
+static void tap_attention(const struct ls_forward *f, struct ls_part p,
+                          const struct ls_pass *pass)
+{
+    ls_tap_scores(f, p, pass);
+    ls_tap_rows(f, p, LS_OP_ATTENTION, pass->global, (struct ls_grid){ f->s.o, f->s.ld_q },
+                pass->layer->n_heads * pass->layer->head_dim);
+}
+
+/* A branch joins the residual stream. `out` is the branch's last operation; its norm and the
+ * sum follow it. */
+static void join(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass,
+                 const float *norm, enum ls_op out)
+{
+    tap_hidden(f, p, out, pass, f->s.acc);
+    ls_rows_join(f, p, norm);
+    if (norm)
+        tap_hidden(f, p, out + 1, pass, f->s.acc);
+    tap_hidden(f, p, out + 2, pass, f->s.h);
+}
+
 /* Between barriers each phase reads what others wrote before and writes only its own part. Rows
  * have one owner throughout, so two phases over rows need no barrier between them. Nor does the
  * end of a parallel block's attention before its feed-forward: that reads x and writes gate and
@@ -27,19 +65,28 @@ static struct ls_pass pass_of(const struct ls_forward *f, int l)
 static void run_attention(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
 {
     ls_rows_norm(f, p, pass->w->attn_norm);
+    if (pass->w->attn_norm)
+        tap_hidden(f, p, LS_OP_ATTN_NORM, pass, f->s.x);
     ls_team_barrier(f->team);
     ls_phase_qkv(f, p, pass);
     ls_team_barrier(f->team);
+    tap_qkv(f, p, pass);
     ls_phase_cache(f, p, pass);
     ls_team_barrier(f->team);
     ls_phase_attention(f, p, pass);
     ls_team_barrier(f->team);
+    tap_attention(f, p, pass);
     ls_phase_attn_out(f, p, pass);
     if (f->cfg.arch->residual != LS_RES_PARALLEL) {
         ls_team_barrier(f->team);
-        ls_rows_join(f, p, pass->w->post_attn_norm);
+        join(f, p, pass, pass->w->post_attn_norm, LS_OP_ATTN_OUT);
         ls_rows_norm(f, p, pass->w->ffn_norm);
+        if (pass->w->ffn_norm)
+            tap_hidden(f, p, LS_OP_FFN_NORM, pass, f->s.x);
         ls_team_barrier(f->team);
+    } else if (f->cfg.tap) {
+        ls_team_barrier(f->team);
+        join(f, p, pass, NULL, LS_OP_ATTN_OUT);
     }
 }
 
@@ -54,10 +101,13 @@ static void run_layer(struct ls_forward *f, struct ls_part p, const struct ls_pa
         ls_phase_ffn_out(f, p, pass);
         ls_team_barrier(f->team);
     }
-    ls_rows_join(f, p, pass->w->post_ffn_norm);
-    if (f->cfg.arch->per_layer_width)
+    join(f, p, pass, pass->w->post_ffn_norm, LS_OP_FFN_OUT);
+    if (f->cfg.arch->per_layer_width) {
         ls_per_layer_run(f, p, pass);
+        join(f, p, pass, pass->w->post_per_layer_norm, LS_OP_PER_LAYER_OUT);
+    }
     ls_rows_scale(f, p, pass->w->layer_scalar);
+    tap_hidden(f, p, LS_OP_HIDDEN, pass, f->s.h);
     ls_rows_find_nan(f, p, pass->global);
 }
 

@@ -12,6 +12,7 @@
 #include "base/team.h"
 #include "kernels/kernels.h"
 #include "model/arch.h"
+#include "model/tap.h"
 #include "model/weights.h"
 
 /* KV blocks of one layer: block x of KV head h is K at base + x * block_bytes + h * head_bytes,
@@ -41,6 +42,7 @@ struct ls_forward_config {
     bool (*progress)(void *arg); /* called between layers by member 0, or NULL; false: give
                                     the run up */
     void *progress_arg;
+    const struct ls_tap *tap; /* NULL: none; outlives the forward */
 };
 
 struct ls_forward;

@@ -132,7 +132,10 @@ void ls_phase_ffn_in(struct ls_forward *f, struct ls_part p, const struct ls_pas
     struct ls_own own = ls_own_share(m, p);
     ls_product(f, gate, x, m, own, f->io.n_tokens);
     ls_product(f, up, x, &pass->w->up, own, f->io.n_tokens);
+    ls_tap_own(f, LS_OP_GATE, pass->global, gate, m->n, own);
+    ls_tap_own(f, LS_OP_UP, pass->global, up, m->n, own);
     ls_gate_own(f, gate, up, m->n, own, f->io.n_tokens);
+    ls_tap_own(f, LS_OP_ACTIVATION, pass->global, gate, m->n, own);
 }
 
 void ls_phase_head(struct ls_forward *f, struct ls_part p)
@@ -147,10 +150,12 @@ void ls_phase_head(struct ls_forward *f, struct ls_part p)
     ls_product(f, to, x, m, own, f->wanted.n_rows);
     for (uint32_t i = 0; n > 0 && i < f->wanted.n_rows; i++) {
         float *y = to.at + i * to.ld + own.c0;
+        ls_tap_wanted(f, LS_OP_HEAD, i, y, own, m->n);
         if (arch->logit_scale != 0)
             kernels->scale(y, y, arch->logit_scale, n, LS_FMT_F32);
         if (arch->logit_softcap != 0)
             kernels->softcap(y, n, arch->logit_softcap);
         kernels->canonical_nan(y, n);
+        ls_tap_wanted(f, LS_OP_LOGITS, i, y, own, m->n);
     }
 }

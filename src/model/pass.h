@@ -174,8 +174,37 @@ void ls_rows_route(struct ls_forward *f, struct ls_part p, const struct ls_pass 
 
 /* First stage: the inputs of all layers from the embedded tokens, with barriers. */
 void ls_per_layer_make(struct ls_forward *f, struct ls_part p);
-/* The block behind a layer's feed-forward, with barriers; joins h (own rows). */
+/* The block behind a layer's feed-forward, with barriers; its output waits in acc. */
 void ls_per_layer_run(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass);
+
+/* --- tap.c -----------------------------------------------------------------------------------
+ */
+
+static inline bool ls_tapped(const struct ls_forward *f, enum ls_op op)
+{
+    return f->cfg.tap && (f->cfg.tap->ops >> op & 1);
+}
+
+/* Each does nothing when nobody wants `op`. `width`: elements of the whole value. */
+
+/* One row, or own rows, of the step. */
+void ls_tap_row(const struct ls_forward *f, enum ls_op op, int layer, uint32_t t,
+                const float *at, int width);
+void ls_tap_rows(const struct ls_forward *f, struct ls_part p, enum ls_op op, int layer,
+                 struct ls_grid from, int width);
+/* Own outputs of all rows. */
+void ls_tap_own(const struct ls_forward *f, enum ls_op op, int layer, struct ls_grid from,
+                int width, struct ls_own own);
+/* Own outputs, at `at`, of the i-th row whose logits are wanted. */
+void ls_tap_wanted(const struct ls_forward *f, enum ls_op op, uint32_t i, const float *at,
+                   struct ls_own own, int width);
+/* Own rows' choice of experts and their weights. */
+void ls_tap_route(const struct ls_forward *f, struct ls_part p, int layer);
+/* Own rows' experts, from an array of pairs; `width` of one expert. */
+void ls_tap_pairs(const struct ls_forward *f, struct ls_part p, enum ls_op op, int layer,
+                  struct ls_grid from, int width);
+/* Own rows, after attention and before its projection. Overwrites own rows of k. */
+void ls_tap_scores(const struct ls_forward *f, struct ls_part p, const struct ls_pass *pass);
 
 /* --- scratch.c -------------------------------------------------------------------------------
  */

@@ -35,6 +35,7 @@ void ls_per_layer_make(struct ls_forward *f, struct ls_part p)
                          arch->per_layer_embed_scale);
             finish_inputs(f, y.at + t * y.ld + l * width, table);
         }
+        ls_tap_row(f, LS_OP_PER_LAYER_INPUT, 0, t, y.at + t * y.ld, (int)all);
     }
 }
 
@@ -50,10 +51,10 @@ void ls_per_layer_run(struct ls_forward *f, struct ls_part p, const struct ls_pa
     ls_team_barrier(f->team);
     ls_product(f, gate, h, in, own, f->io.n_tokens);
     ls_gate_own(f, gate, inputs, in->n, own, f->io.n_tokens);
+    ls_tap_own(f, LS_OP_PER_LAYER_GATED, pass->global, gate, in->n, own);
     ls_team_barrier(f->team);
     own = ls_own_share(out, p);
     ls_product(f, acc, gate, out, own, f->io.n_tokens);
     ls_round_own(f, acc, own, f->io.n_tokens);
     ls_team_barrier(f->team);
-    ls_rows_join(f, p, pass->w->post_per_layer_norm);
 }

@@ -166,6 +166,7 @@ static void norm_for_router(struct ls_forward *f, struct ls_part p, const struct
         f->cfg.kernels->scale(y, y, root, arch->hidden, arch->dtype);
         if (arch->hidden % 2)
             y[arch->hidden] = 0;
+        ls_tap_row(f, LS_OP_ROUTER_NORM, pass->global, t, y, arch->hidden);
     }
 }
 
@@ -203,6 +204,7 @@ void ls_rows_route(struct ls_forward *f, struct ls_part p, const struct ls_pass 
         x = f->s.acc;
     }
     project(f, p, logits, x, &pass->w->router);
+    ls_tap_rows(f, p, LS_OP_ROUTER, pass->global, logits, arch->n);
     for (uint32_t t = p.row0; t < p.row1; t++) {
         const struct row row = { .kernels = f->cfg.kernels,
                                  .e = arch,

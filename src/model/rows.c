@@ -68,6 +68,8 @@ void ls_rows_load(struct ls_forward *f, struct ls_part p)
             embed_row(f, h, f->io.tokens[t]);
         else
             load_row(f, h, row(f->s.per_layer, f->s.ld_per_layer, t), in + t * bytes);
+        if (f->cfg.first_layer == 0)
+            ls_tap_row(f, LS_OP_EMBEDDING, 0, t, h, arch->hidden);
     }
 }
 
@@ -149,7 +151,12 @@ void ls_rows_find_nan(struct ls_forward *f, struct ls_part p, int global)
 
 void ls_rows_final_norm(struct ls_forward *f, struct ls_part p)
 {
-    for (uint32_t i = p.row0; i < p.row1; i++)
-        ls_norm_row(f, row(f->s.x, f->s.ld_hidden, i),
-                    row(f->s.h, f->s.ld_hidden, f->wanted.tokens[i]), f->weights->final_norm);
+    const int n = f->cfg.arch->hidden;
+    const struct ls_own all = { .c1 = n };
+    for (uint32_t i = p.row0; i < p.row1; i++) {
+        float *x = row(f->s.x, f->s.ld_hidden, i);
+        ls_norm_row(f, x, row(f->s.h, f->s.ld_hidden, f->wanted.tokens[i]),
+                    f->weights->final_norm);
+        ls_tap_wanted(f, LS_OP_FINAL_NORM, i, x, all, n);
+    }
 }

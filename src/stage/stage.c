@@ -55,7 +55,8 @@ static struct ls_forward_config forward_config(const struct ls_stage_config *cfg
                                        .max_logit_rows = is_last(cfg) ? cfg->max_logit_rows : 0,
                                        .context = cfg->limits.context,
                                        .progress = cfg->progress,
-                                       .progress_arg = cfg->progress_arg };
+                                       .progress_arg = cfg->progress_arg,
+                                       .tap = cfg->tap };
 }
 
 /* The stage and its tables in one block; `made` receives the arrays' places. */

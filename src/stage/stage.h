@@ -9,6 +9,7 @@
 
 #include "kernels/kernels.h"
 #include "model/arch.h"
+#include "model/tap.h"
 #include "stage/step.h"
 #include "tensor/checkpoint.h"
 
@@ -25,6 +26,7 @@ struct ls_stage_config {
     bool (*progress)(void *arg); /* called between layers by the stage's own thread, or NULL;
                                     false: the run is over, give the step up */
     void *progress_arg;
+    const struct ls_tap *tap; /* model/tap.h: looks into its layers, or NULL; outlives it */
 };
 
 /* Evidence for the manifest. */
