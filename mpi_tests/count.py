@@ -3,17 +3,19 @@
 
     count.py TESTLOG.json...
 
-Exit status 1 when a test failed, when a log is missing, or when nothing was run.
+Above it stand the last lines of what each failed test printed. Exit status 1 when a test failed, when a log is
+missing, or when nothing was run.
 """
 import json
 import pathlib
 import sys
 
+LAST_LINES = 6
 PASSED, SKIPPED = {"OK", "EXPECTEDFAIL"}, {"SKIP", "IGNORED"}
 
 
 def main():
-    passed, failed, skipped = 0, [], []
+    passed, failed, skipped, said = 0, [], [], []
     for name in sys.argv[1:]:
         path = pathlib.Path(name)
         if not path.exists():
@@ -27,8 +29,12 @@ def main():
                 skipped.append(test["name"])
             else:
                 failed.append("%s: %s" % (test["name"], test["result"]))
+                lines = (test.get("stdout", "") + test.get("stderr", "")).splitlines()
+                said += ["%s | %s" % (test["name"], last[:400]) for last in lines[-LAST_LINES:]]
     for name in skipped:
         print("skipped: %s" % name)
+    for line in said:
+        print(line)
     for what in failed:
         print("FAILED: %s" % what)
     print("%d passed, %d failed, %d skipped" % (passed, len(failed), len(skipped)), flush=True)
