@@ -60,6 +60,8 @@ def outsider_cases():
                 continue  # a card is not authentic, what follows from it is; a hello has 768 bits
             yield ("without the secret: rank %d, %s, %s" % (rank, name, what), rank,
                    "%s,tag=%d,nth=%d" % (what, tag, nth))
+        if tag == HELLO:
+            yield "without the secret: rank %d, silent from %s on" % (rank, name), rank, "silent,tag=4,nth=%d" % nth
         if tag in (STEP_TAG, RESULT_TAG) and nth > 1:
             for what in ("replay", "again", "drop", "swap"):
                 yield ("without the secret: rank %d, %s, %s" % (rank, name, what), rank,

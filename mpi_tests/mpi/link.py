@@ -141,6 +141,12 @@ def check_provenance():
     say(made["program"] == "lockstep" and made["command"] == "run" and made["user"] and made["host"] and made["time"],
         "made_by: %s" % made)
     say(made["command_line"][1:len(job) + 1] == [str(word) for word in job], "command line: %s" % made["command_line"])
+    harness.must(harness.run(2, *job, "--trace", folder / "trace.json", "--fresh"))
+    made = json.loads((folder / "trace.json").read_text())["otherData"]["made_by"]
+    say(made["command"] == "run" and "--trace" in made["command_line"], "trace made by %s" % made)
+    plan = harness.must(harness.run(0, "plan", "--model", FAMILIES / "llama-bf16", "--json"))
+    made = json.loads(plan.stdout)["made_by"]
+    say(made["command"] == "plan" and made["command_line"][1] == "plan", "plan made by %s" % made)
     text = key_file(folder).read_text()
     say(text.startswith("# lockstep ") and "lockstep keygen %s" % (folder / "job.key") in text.splitlines()[0],
         "key file: %s" % text.splitlines()[0])

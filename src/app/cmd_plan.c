@@ -2,6 +2,7 @@
 #include "app/app.h"
 #include "app/nodes.h"
 #include "app/plan_view.h"
+#include "app/provenance.h"
 #include "app/wish.h"
 #include "base/alloc.h"
 #include "model/weights.h"
@@ -63,11 +64,14 @@ static ls_status form(struct planning *p, int n, const char *nodes, struct ls_er
     return s ? s : ls_plan_form(&p->plan, &p->arch, p->ckpt, &p->wish, p->reports, n, err);
 }
 
-static ls_status print_json(const struct planning *p, struct ls_err *err)
+static ls_status print_json(const struct ls_app *app, const struct planning *p,
+                            struct ls_err *err)
 {
     json_t *const json = ls_plan_to_json(&p->plan, &p->arch);
-    if (!json)
+    if (!json || json_object_set_new(json, "made_by", ls_provenance_json(app))) {
+        json_decref(json);
         return ls_fail(err, LS_E_MEMORY, "no memory for the plan's JSON");
+    }
     json_dumpf(json, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(json);
@@ -101,7 +105,7 @@ static int plan(struct ls_app *app, struct planning *p)
     if (!s)
         ls_app_warn_of_unused(app, p->n_unused, p->first_unused);
     if (!s && ls_options_flag(&app->options, LS_OPT_JSON))
-        s = print_json(p, &err);
+        s = print_json(app, p, &err);
     else if (!s)
         ls_plan_print(&p->plan, &p->arch, stdout);
     return s ? ls_app_fail(app, s == LS_E_USAGE ? LS_EXIT_USAGE : LS_EXIT_REFUSED, &err)

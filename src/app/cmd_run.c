@@ -282,7 +282,8 @@ static int compute(struct lead *r)
     ls_job_digest(r->job, r->digest);
     warn_of_fallbacks(r);
     warn_of_missing(r, s);
-    if (ls_trace_write(r->session, ls_options_text(&r->app->options, LS_OPT_TRACE), &late))
+    if (ls_trace_write(r->app, r->session, ls_options_text(&r->app->options, LS_OPT_TRACE),
+                       &late))
         ls_app_warn(r->app, "warning: %s", late.text);
     if (s == LS_E_DRAINED)
         ls_app_warn(r->app, "%s; %llu rows are finished, the same command goes on", err.text,
@@ -331,12 +332,12 @@ static int lead(struct ls_app *app, struct ls_comm *comm, struct ls_chat_process
 
 /* What ended the run is rank 0's to say, unless rank 0 itself is what is lost: then the lowest
  * of the others says it, and ends them before they speak. */
-static int speak_for_rank_0(struct ls_app *app, const struct ls_session *session, ls_status s,
-                            const struct ls_err *err)
+static int speak_for_rank_0(struct ls_app *app, const struct ls_comm *comm,
+                            const struct ls_session *session, const struct ls_err *err)
 {
     enum { TURN_US = 1300000 }; /* mpirun sends SIGTERM a second after a rank has died */
     char host[64] = "unknown";
-    const bool lost = session ? ls_session_lost_rank(session) : s == LS_E_LINK;
+    const bool lost = session ? ls_session_lost_rank(session) : ls_comm_lost(comm) == 0;
     if (!lost)
         return LS_EXIT_FAILED;
     if (!session) /* rank 0 may be saying it just now */
@@ -371,7 +372,7 @@ static int follow(struct ls_app *app, struct ls_comm *comm, struct ls_given_secr
     if (!s)
         s = ls_session_run(session, NULL, &err);
     const int code =
-        s && s != LS_E_DRAINED ? speak_for_rank_0(app, session, s, &err) : LS_EXIT_GOOD;
+        s && s != LS_E_DRAINED ? speak_for_rank_0(app, comm, session, &err) : LS_EXIT_GOOD;
     if (!app->end_now)
         ls_session_destroy(session);
     return code;

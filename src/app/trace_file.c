@@ -1,5 +1,6 @@
 #include "app/trace_file.h"
 
+#include "app/provenance.h"
 #include "base/alloc.h"
 #include "pipeline/trace.h"
 
@@ -117,7 +118,17 @@ static void write_events(struct writer *w, const struct ls_session *session, int
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", w->out);
     for (int s = 0; s < n_stages; s++)
         put_stage(w, session, s);
-    fputs("\n]}\n", w->out);
+    fputs("\n]", w->out);
+}
+
+static ls_status write_origin(struct writer *w, const struct ls_app *app)
+{
+    json_t *const made_by = ls_provenance_json(app);
+    fputs(",\"otherData\":{\"made_by\":", w->out);
+    const int rc = made_by ? json_dumpf(made_by, w->out, JSON_COMPACT) : -1;
+    fputs("}}\n", w->out);
+    json_decref(made_by);
+    return rc ? LS_E_MEMORY : LS_OK;
 }
 
 ls_status ls_trace_check(const char *path, struct ls_err *err)
@@ -131,7 +142,8 @@ ls_status ls_trace_check(const char *path, struct ls_err *err)
     return LS_OK;
 }
 
-ls_status ls_trace_write(const struct ls_session *session, const char *path, struct ls_err *err)
+ls_status ls_trace_write(const struct ls_app *app, const struct ls_session *session,
+                         const char *path, struct ls_err *err)
 {
     void *memory;
     struct writer w = { .out = NULL };
@@ -142,9 +154,11 @@ ls_status ls_trace_write(const struct ls_session *session, const char *path, str
         return s;
     w.busy = memory;
     w.out = fopen(path, "we");
-    if (w.out)
+    if (w.out) {
         write_events(&w, session, ls_session_plan(session)->n_stages);
-    const bool failed = !w.out || ferror(w.out);
+        s = write_origin(&w, app);
+    }
+    const bool failed = !w.out || s || ferror(w.out);
     if ((w.out && fclose(w.out)) || failed)
         s = ls_fail(err, ls_io_status(errno), "cannot write trace %s: %s", path,
                     strerror(errno));

@@ -56,6 +56,7 @@ struct ls_comm {
     struct ls_link *links;
     struct ls_comm_counts counts;
     bool failed;
+    int lost;           /* the first rank that fell silent; -1 */
     bool one_host;      /* all ranks run on this host */
     struct ls_mpi *mpi; /* NULL for self */
 };

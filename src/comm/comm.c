@@ -30,6 +30,7 @@ ls_status ls_comm_create(struct ls_comm **out, enum ls_comm_backend backend, str
     struct ls_comm *comm = memory;
     comm->kind = backend;
     comm->size = 1;
+    comm->lost = -1;
     comm->one_host = true;
     /* ls_comm_idle sleeps 20 us; the default slack would make that 70. */
     prctl(PR_SET_TIMERSLACK, 1000ul);
@@ -78,6 +79,18 @@ void ls_comm_destroy(struct ls_comm *comm)
 void ls_comm_set_failed(struct ls_comm *comm)
 {
     comm->failed = true;
+}
+
+void ls_comm_set_lost(struct ls_comm *comm, int rank)
+{
+    ls_comm_set_failed(comm);
+    if (comm->lost < 0)
+        comm->lost = rank;
+}
+
+int ls_comm_lost(const struct ls_comm *comm)
+{
+    return comm->lost;
 }
 
 int ls_comm_rank(const struct ls_comm *comm)

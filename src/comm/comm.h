@@ -50,6 +50,9 @@ void ls_comm_destroy(struct ls_comm *comm);
 
 /* The run has failed: peers may be gone. Transport errors do this themselves. Local. */
 void ls_comm_set_failed(struct ls_comm *comm);
+/* The same, because this rank fell silent. The first one is remembered; -1: none. Local. */
+void ls_comm_set_lost(struct ls_comm *comm, int rank);
+int ls_comm_lost(const struct ls_comm *comm);
 
 int ls_comm_rank(const struct ls_comm *comm);
 int ls_comm_size(const struct ls_comm *comm);
