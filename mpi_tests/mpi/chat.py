@@ -305,6 +305,18 @@ def check_refusal():
     )
 
 
+def check_names():
+    """What the reference's environment has beside jinja2's own is there: a template may use any of it."""
+    folder = harness.work_folder()
+    template = folder / "t.jinja"
+    template.write_text(
+        "{% set n = namespace(x=dict(a=1)) %}{{ n.x.a }}{{ dict.fromkeys(['b'], 2).b }}{{ {'c': 3} | tojson }}"
+    )
+    rows = run(folder, [line("a"), {"id": "b", "prompt": '12{"c": 3}', "add_special_tokens": False,
+                                    "max_tokens": 4}], "--chat-template", template)
+    say(rows[0]["lockstep"] == rows[1]["lockstep"], "names of a template: %s" % rows)
+
+
 def check_death():
     """A Python that dies or does not answer costs one chat; the next has a new one; nothing is left behind."""
     folder = harness.work_folder()

@@ -73,6 +73,11 @@ def make_environment(jinja2, now):
             refuse_name(name)
             jinja2.utils.Namespace.__setitem__(self, name, value)
 
+    class Dict:
+        """What a template may ask of dict: no more of Python than this."""
+        __call__ = staticmethod(dict)
+        fromkeys = staticmethod(dict.fromkeys)
+
     def refuse_name(name):
         if isinstance(name, str) and name.startswith("_"):
             raise jinja2.exceptions.SecurityError("a chat template cannot store the name %r" % name)
@@ -87,7 +92,7 @@ def make_environment(jinja2, now):
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
     environment.filters["tojson"] = to_json
     environment.globals.update(raise_exception=raise_exception, strftime_now=strftime_now, namespace=Namespace,
-                               dict=lambda *words, **attributes: dict(*words, **attributes))
+                               dict=Dict())
     return environment
 
 
