@@ -169,6 +169,8 @@ int ls_cpu_path_parse(const char *name);
 /* The table of `path` on this CPU (avx512: with the BF16 form where the CPU has it), or NULL
  * when the CPU lacks it. */
 const struct ls_kernels *ls_kernels_of(enum ls_cpu_path path);
+/* Table i of those that this CPU has, the fastest first, and its path; NULL behind the last. */
+const struct ls_kernels *ls_kernels_at(int i, enum ls_cpu_path *path);
 
 /* The fastest path whose self-test passes, not above `wanted`. *n_failed counts paths that the
  * CPU claims but whose results differ from the pinned vectors; ref failing gives NULL. */

@@ -66,6 +66,17 @@ const struct ls_kernels *ls_kernels_of(enum ls_cpu_path path)
     return NULL;
 }
 
+const struct ls_kernels *ls_kernels_at(int i, enum ls_cpu_path *path)
+{
+    for (int t = 0; t < N_TABLES; t++) {
+        if (!tables[t].cpu_has() || i-- > 0)
+            continue;
+        *path = tables[t].path;
+        return tables[t].table;
+    }
+    return NULL;
+}
+
 const struct ls_kernels *ls_kernels_choose(enum ls_cpu_path wanted, int *n_failed)
 {
     const struct ls_kernels *chosen = NULL;

@@ -22,12 +22,13 @@ ARROWS = {
     "pipeline": ["stage", "wire", "comm", "tensor"],
     "jobs": ["pipeline", "text"],
     "parity": ["pipeline"],
-    "app": ["jobs", "parity"],
+    "bench": ["stage", "text"],
+    "app": ["jobs", "parity", "bench"],
 }
 LIBRARIES = {
     "mpi.h": {"comm", "app"},
     "sodium.h": {"wire", "tensor", "stage", "pipeline", "jobs", "parity", "app"},
-    "jansson.h": {"tensor", "model", "text", "jobs", "parity", "app"},
+    "jansson.h": {"tensor", "model", "text", "jobs", "parity", "bench", "app"},
     "pcre2.h": {"text"},
     "utf8proc.h": {"text"},
     "yaml.h": {"base"},

@@ -160,6 +160,7 @@ static void stats_travel(void **state)
                                 .threads = 3,
                                 .kernels_failed = 1,
                                 .compute_us = 1ull << 40,
+                                .prompt_us = 1ull << 39,
                                 .step_allocs = 7 },
                           got;
     s.counts.resident_bytes = 12345;

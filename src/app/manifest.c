@@ -132,6 +132,7 @@ static json_t *stage_to_json(struct writer *w, const struct ls_manifest *m, int 
     put_u64(w, out, "tokens", s->counts.tokens);
     put_u64(w, out, "logits_rows", s->counts.logits_rows);
     put_u64(w, out, "compute_us", s->compute_us);
+    put_u64(w, out, "compute_prompt_us", s->prompt_us);
     put_u64(w, out, "wait_us", s->wait_us);
     put_u64(w, out, "send_us", s->send_us);
     put_u64(w, out, "frames_sent", s->frames_sent);
@@ -161,6 +162,7 @@ static void put_stages(struct writer *w, const struct ls_manifest *m)
     put_u64(w, w->root, "max_steps_in_flight", run.max_in_flight);
     put_u64(w, w->root, "peak_kv_blocks", run.peak_blocks);
     put_u64(w, w->root, "reused_kv_blocks", run.reused_blocks);
+    put_u64(w, w->root, "coordinator_us", run.coordinator_us);
 }
 
 /* What went between ranks, and under what. Nothing here helps to find a key. */

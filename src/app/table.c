@@ -7,13 +7,15 @@ static const char *const sections[N_SECTIONS] = {
     [LINKS] = "Links between ranks (none of these changes a bit of a result)",
     [REQUESTS] = "What a request gets when it does not say",
     [SCORING] = "Texts that are scored",
+    [MEASURING] = "Measuring",
     [SETTINGS] = "Configuration",
     [TESTING] = "Testing",
 };
 
 static const struct ls_option_group groups[] = {
     { ls_table_run, LS_N_RUN_OPTS },
-    { ls_table_tools, LS_N_OPTS - LS_N_RUN_OPTS },
+    { ls_table_tools, LS_N_TOOL_OPTS - LS_N_RUN_OPTS },
+    { ls_table_bench, LS_N_OPTS - LS_N_TOOL_OPTS },
 };
 
 const struct ls_option_set ls_table = {

@@ -17,6 +17,7 @@ enum ls_cmd {
     LS_CMD_COMPARE,
     LS_CMD_SHOW,
     LS_CMD_STATUS,
+    LS_CMD_BENCH,
     LS_CMD_KEYGEN,
     LS_CMD_SELFTEST,
     LS_CMD_VERSION,
@@ -79,6 +80,14 @@ enum ls_opt {
     LS_OPT_DRY_RUN,
     LS_OPT_JSON,
     LS_OPT_HELP,
+    LS_N_TOOL_OPTS, /* those of ls_table_tools stand before */
+    LS_OPT_SECONDS = LS_N_TOOL_OPTS,
+    LS_OPT_CPU_TIME,
+    LS_OPT_MATCH,
+    LS_OPT_REPEATS,
+    LS_OPT_RANKS,
+    LS_OPT_COMPARE,
+    LS_OPT_SAVE,
     LS_N_OPTS
 };
 

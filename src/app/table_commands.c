@@ -44,6 +44,15 @@ const struct ls_command ls_table_commands[LS_N_CMDS] = {
                         "OUT is the output of a job. Reads its journal, lock and manifest, and "
                         "disturbs nothing: whether it runs and where, how many rows are "
                         "finished, how an earlier run ended." },
+    [LS_CMD_BENCH] = { "bench", "[PART...]", 0, 5, "measure machine, kernels, model and jobs",
+                       "Parts: machine and kernels (the default), model, job, pipeline. Each "
+                       "number is the median of at least ten repeats behind a warm-up, with "
+                       "its "
+                       "10th and 90th percentile, beside what this machine's own peaks, "
+                       "measured "
+                       "in the same run, allow. null: the same work measured against itself; "
+                       "cpu%: how much of the time the machine gave, below 100 others were "
+                       "running." },
     [LS_CMD_KEYGEN] = { "keygen", "[FILE]", 0, 1, "make a job secret for links between hosts",
                         "Writes a new random key file with mode 0600; a file that is there is "
                         "never overwritten. Without FILE the key goes to standard output. Give "

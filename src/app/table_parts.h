@@ -14,10 +14,12 @@
 #define SHOW     (1u << LS_CMD_SHOW)
 #define STATUS   (1u << LS_CMD_STATUS)
 #define KEYGEN   (1u << LS_CMD_KEYGEN)
+#define BENCH    (1u << LS_CMD_BENCH)
 #define SELFTEST (1u << LS_CMD_SELFTEST)
 #define VERSION  (1u << LS_CMD_VERSION)
 #define ALL                                                                                    \
-    (RUNS | RENDER | PLAN | INSPECT | COMPARE | SHOW | STATUS | KEYGEN | SELFTEST | VERSION)
+    (RUNS | RENDER | PLAN | INSPECT | COMPARE | SHOW | STATUS | BENCH | KEYGEN | SELFTEST |    \
+     VERSION)
 
 enum { MAX_INT = 0x7fffffff };
 
@@ -28,6 +30,7 @@ enum section {
     LINKS,
     REQUESTS,
     SCORING,
+    MEASURING,
     SETTINGS,
     TESTING,
     N_SECTIONS
@@ -37,7 +40,8 @@ enum { LS_N_MAN_SECTIONS = 4 };
 
 /* The words of a choice stand in the order of the enum that takes its index. */
 extern const struct ls_option ls_table_run[LS_N_RUN_OPTS];
-extern const struct ls_option ls_table_tools[LS_N_OPTS - LS_N_RUN_OPTS];
+extern const struct ls_option ls_table_tools[LS_N_TOOL_OPTS - LS_N_RUN_OPTS];
+extern const struct ls_option ls_table_bench[LS_N_OPTS - LS_N_TOOL_OPTS];
 extern const struct ls_command ls_table_commands[LS_N_CMDS];
 extern const struct ls_man_section ls_table_extra[LS_N_MAN_SECTIONS];
 

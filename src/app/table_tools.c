@@ -1,7 +1,7 @@
 /* Options of every command, and of those that compute nothing of a job. */
 #include "app/table_parts.h"
 
-const struct ls_option ls_table_tools[LS_N_OPTS - LS_N_RUN_OPTS] = {
+const struct ls_option ls_table_tools[LS_N_TOOL_OPTS - LS_N_RUN_OPTS] = {
     [LS_OPT_CONFIG -
      LS_N_RUN_OPTS] = { .name = "config",
                         .arg = "FILE",
@@ -29,7 +29,7 @@ const struct ls_option ls_table_tools[LS_N_OPTS - LS_N_RUN_OPTS] = {
         LS_N_RUN_OPTS] = { .name = "json",
                            .type = LS_VALUE_FLAG,
                            .section = SETTINGS,
-                           .commands = RUNS | PLAN | INSPECT | COMPARE | STATUS,
+                           .commands = RUNS | PLAN | INSPECT | COMPARE | STATUS | BENCH,
                            .argv_only = true,
                            .help = "Print JSON instead of a table (run: with --dry-run)." },
     [LS_OPT_HELP - LS_N_RUN_OPTS] = { .name = "help",

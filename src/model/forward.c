@@ -4,6 +4,7 @@
 #include "model/pass.h"
 
 #include <string.h>
+#include <time.h>
 
 /* --- one run ---------------------------------------------------------------------------------
  */
@@ -18,6 +19,36 @@ static struct ls_pass pass_of(const struct ls_forward *f, int l)
         .w = &f->weights->layers[local],
         .kv = &f->s.kv[f->cfg.arch->layers[l].kv_source - f->cfg.first_layer]
     };
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The time since the last lap goes to `phase`. */
+static void lap(struct ls_forward *f, struct ls_part p, enum ls_forward_phase phase)
+{
+    if (!f->cfg.times || p.member != 0)
+        return;
+    uint64_t now = now_ns();
+    f->cfg.times->ns[phase] += now - f->lap_ns;
+    f->lap_ns = now;
+}
+
+static void start_laps(struct ls_forward *f, struct ls_part p)
+{
+    if (f->cfg.times && p.member == 0)
+        f->lap_ns = now_ns();
+}
+
+/* The end of a phase that others' phases wait for. */
+static void meet(struct ls_forward *f, struct ls_part p, enum ls_forward_phase phase)
+{
+    ls_team_barrier(f->team);
+    lap(f, p, phase);
 }
 
 static void tap_hidden(const struct ls_forward *f, struct ls_part p, enum ls_op op,
@@ -67,26 +98,28 @@ static void run_attention(struct ls_forward *f, struct ls_part p, const struct l
     ls_rows_norm(f, p, pass->w->attn_norm);
     if (pass->w->attn_norm)
         tap_hidden(f, p, LS_OP_ATTN_NORM, pass, f->s.x);
-    ls_team_barrier(f->team);
+    meet(f, p, LS_PHASE_ROWS);
     ls_phase_qkv(f, p, pass);
-    ls_team_barrier(f->team);
+    meet(f, p, LS_PHASE_QKV);
     tap_qkv(f, p, pass);
     ls_phase_cache(f, p, pass);
-    ls_team_barrier(f->team);
+    meet(f, p, LS_PHASE_CACHE);
     ls_phase_attention(f, p, pass);
-    ls_team_barrier(f->team);
+    meet(f, p, LS_PHASE_ATTENTION);
     tap_attention(f, p, pass);
     ls_phase_attn_out(f, p, pass);
     if (f->cfg.arch->residual != LS_RES_PARALLEL) {
-        ls_team_barrier(f->team);
+        meet(f, p, LS_PHASE_ATTN_OUT);
         join(f, p, pass, pass->w->post_attn_norm, LS_OP_ATTN_OUT);
         ls_rows_norm(f, p, pass->w->ffn_norm);
         if (pass->w->ffn_norm)
             tap_hidden(f, p, LS_OP_FFN_NORM, pass, f->s.x);
-        ls_team_barrier(f->team);
+        meet(f, p, LS_PHASE_ROWS);
     } else if (f->cfg.tap) {
-        ls_team_barrier(f->team);
+        meet(f, p, LS_PHASE_ATTN_OUT);
         join(f, p, pass, NULL, LS_OP_ATTN_OUT);
+    } else {
+        lap(f, p, LS_PHASE_ATTN_OUT);
     }
 }
 
@@ -95,11 +128,12 @@ static void run_layer(struct ls_forward *f, struct ls_part p, const struct ls_pa
     run_attention(f, p, pass);
     if (pass->layer->ffn == LS_FFN_EXPERTS) {
         ls_experts_run(f, p, pass);
+        lap(f, p, LS_PHASE_EXPERTS);
     } else {
         ls_phase_ffn_in(f, p, pass);
-        ls_team_barrier(f->team);
+        meet(f, p, LS_PHASE_FFN_IN);
         ls_phase_ffn_out(f, p, pass);
-        ls_team_barrier(f->team);
+        meet(f, p, LS_PHASE_FFN_OUT);
     }
     join(f, p, pass, pass->w->post_ffn_norm, LS_OP_FFN_OUT);
     if (f->cfg.arch->per_layer_width) {
@@ -144,6 +178,7 @@ static void run_job(void *arg, int member, int n_members)
     struct ls_part p = part_of(member, n_members, f->io.n_tokens);
     unsigned saved = ls_fp_enter();
     bool whole = true;
+    start_laps(f, p);
     ls_rows_load(f, p);
     if (f->cfg.first_layer == 0 && f->cfg.arch->per_layer_width)
         ls_per_layer_make(f, p);
@@ -155,6 +190,7 @@ static void run_job(void *arg, int member, int n_members)
     }
     if (whole)
         ls_rows_store(f, p);
+    lap(f, p, LS_PHASE_ROWS);
     ls_fp_leave(saved);
 }
 
@@ -190,9 +226,12 @@ static void logits_job(void *arg, int member, int n_members)
     struct ls_forward *f = arg;
     struct ls_part p = part_of(member, n_members, f->wanted.n_rows);
     unsigned saved = ls_fp_enter();
+    start_laps(f, p);
     ls_rows_final_norm(f, p);
     ls_team_barrier(f->team);
     ls_phase_head(f, p);
+    if (f->cfg.times)
+        meet(f, p, LS_PHASE_HEAD);
     ls_fp_leave(saved);
 }
 

@@ -15,6 +15,8 @@
 #include "model/tap.h"
 #include "model/weights.h"
 
+#include <stdint.h>
+
 /* KV blocks of one layer: block x of KV head h is K at base + x * block_bytes + h * head_bytes,
  * V k_bytes behind it; both 64-byte aligned. */
 struct ls_kv_layer {
@@ -31,6 +33,24 @@ struct ls_span {
     const uint32_t *blocks; /* block id of positions [32 b, 32 b + 32) at blocks[b] */
 };
 
+/* Where a forward's time goes; each with the wait for the slowest member. */
+enum ls_forward_phase {
+    LS_PHASE_ROWS, /* embedding, norms, joins, rope tables, what comes in and goes out */
+    LS_PHASE_QKV,
+    LS_PHASE_CACHE, /* q and k norms, rope, keys and values into their blocks */
+    LS_PHASE_ATTENTION,
+    LS_PHASE_ATTN_OUT,
+    LS_PHASE_FFN_IN,
+    LS_PHASE_FFN_OUT,
+    LS_PHASE_EXPERTS, /* the whole feed-forward of a layer of experts */
+    LS_PHASE_HEAD,    /* final norm and head */
+    LS_N_PHASES
+};
+
+struct ls_forward_times {
+    uint64_t ns[LS_N_PHASES]; /* summed over all runs, as member 0 saw them */
+};
+
 struct ls_forward_config {
     const struct ls_arch *arch;
     const struct ls_kernels *kernels;
@@ -42,7 +62,8 @@ struct ls_forward_config {
     bool (*progress)(void *arg); /* called between layers by member 0, or NULL; false: give
                                     the run up */
     void *progress_arg;
-    const struct ls_tap *tap; /* NULL: none; outlives the forward */
+    const struct ls_tap *tap;       /* NULL: none; outlives the forward */
+    struct ls_forward_times *times; /* filled when not NULL */
 };
 
 struct ls_forward;

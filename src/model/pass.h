@@ -57,6 +57,7 @@ struct ls_forward {
     struct ls_forward_io io;    /* of the run in progress */
     bool given_up;              /* by progress; written by member 0 between two barriers */
     struct ls_logits_io wanted; /* of the logits call in progress */
+    uint64_t lap_ns;            /* when the phase being timed began */
 };
 
 /* One member's part of a job. */

@@ -146,19 +146,28 @@ static ls_status tick(struct ls_coordinator *c)
     return client->tick(client->arg, ls_scheduler_n_running(c->scheduler), &c->drain, &c->err);
 }
 
+static unsigned char *next_frame(struct ls_coordinator *c, uint64_t wait_us, uint64_t *n)
+{
+    const uint64_t begin = ls_now_us();
+    c->stats.coordinator_us += begin - c->busy_since_us;
+    unsigned char *const bytes = ls_exchange_frame(c->cfg.exchange, wait_us, n);
+    c->busy_since_us = ls_now_us();
+    return bytes;
+}
+
 /* Waits for results, and takes all that are there. Scheduling waits until a step is complete:
  * otherwise the first rows of a large step would go off in a small one. */
 static ls_status take_results(struct ls_coordinator *c)
 {
     uint64_t n, oldest = c->oldest_step;
-    unsigned char *bytes = ls_exchange_frame(c->cfg.exchange, c->is_again ? 0 : WAIT_US, &n);
+    unsigned char *bytes = next_frame(c, c->is_again ? 0 : WAIT_US, &n);
     while (bytes) {
         ls_status s = ls_coordinator_take_frame(c, bytes, n);
         ls_exchange_frame_done(c->cfg.exchange);
         if (s)
             return s;
         bool complete = c->oldest_step != oldest;
-        bytes = ls_exchange_frame(c->cfg.exchange, complete ? 0 : WAIT_US, &n);
+        bytes = next_frame(c, complete ? 0 : WAIT_US, &n);
     }
     return LS_OK;
 }
@@ -202,7 +211,9 @@ static ls_status coordinate(struct ls_coordinator *c)
 static void *thread_main(void *arg)
 {
     struct ls_coordinator *c = arg;
+    c->busy_since_us = ls_now_us();
     c->status = coordinate(c);
+    c->stats.coordinator_us += ls_now_us() - c->busy_since_us;
     ls_exchange_finish(c->cfg.exchange);
     return NULL;
 }

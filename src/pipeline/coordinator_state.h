@@ -40,6 +40,7 @@ struct ls_coordinator {
     struct ls_sequence pending;   /* taken from the client, not admitted yet */
     bool has_pending, is_end, is_later, is_again, drain;
     uint64_t next_tick_us;
+    uint64_t busy_since_us; /* the end of its last wait for results */
     struct ls_run_stats stats;
     struct ls_arena arena;
     pthread_t thread;

@@ -103,6 +103,7 @@ struct ls_stage_stats {
     int32_t threads;
     struct ls_stage_counts counts;
     uint64_t compute_us, wait_us, send_us; /* wait: nothing to compute; send: no free buffer */
+    uint64_t prompt_us; /* of compute_us, in steps that hold a part of a prompt */
     uint64_t frames_sent, frames_received, bytes_sent, bytes_received;
     uint64_t step_allocs; /* allocations made by steps after the first: 0 */
     struct ls_link_counts links;
@@ -113,7 +114,8 @@ const struct ls_trace *ls_session_trace(const struct ls_session *session, int st
 /* Steps, most in flight, blocks in use at most. Rank 0. */
 struct ls_run_stats {
     uint64_t steps, tokens, max_in_flight, peak_blocks, sequences;
-    uint64_t reused_blocks; /* adopted instead of computed, each time counted */
+    uint64_t reused_blocks;  /* adopted instead of computed, each time counted */
+    uint64_t coordinator_us; /* that its thread did not wait for results */
 };
 void ls_session_run_stats(const struct ls_session *session, struct ls_run_stats *stats);
 

@@ -23,11 +23,18 @@ static ls_status send(struct ls_worker *w, struct ls_channel *ch, struct ls_fram
     return st;
 }
 
-static void computed(struct ls_worker *w, uint64_t step, uint64_t begin)
+/* A step without prompts has rows of one token. */
+static bool is_prefill(const struct ls_step *step)
+{
+    return step->n_tokens > step->n_rows;
+}
+
+static void computed(struct ls_worker *w, const struct ls_step *step, uint64_t begin)
 {
     const uint64_t now = ls_now_us();
     w->stats.compute_us += now - begin;
-    ls_trace_add(w->trace, LS_TRACE_COMPUTE, step, begin, now);
+    w->stats.prompt_us += is_prefill(step) ? now - begin : 0;
+    ls_trace_add(w->trace, LS_TRACE_COMPUTE, step->id, begin, now);
 }
 
 static ls_status send_result(struct ls_worker *w, struct ls_step *step,
@@ -68,19 +75,13 @@ static ls_status send_logits(struct ls_worker *w, struct ls_step *step, struct l
         if (g.end > g.begin)
             ls_stage_logits(s->stage, step, g.begin, g.end,
                             (float *)(void *)(payload + g.table_bytes));
-        computed(w, step->id, begin);
+        computed(w, step, begin);
         ls_status st = ls_result_has_frame(&g) ? send_result(w, step, &g, payload, err) : LS_OK;
         if (st)
             return st;
         ls_worker_pump(w);
     }
     return LS_OK;
-}
-
-/* A step without prompts has rows of one token. */
-static bool is_prefill(const struct ls_step *step)
-{
-    return step->n_tokens > step->n_rows;
 }
 
 static ls_status run_stage(struct ls_worker *w, struct ls_step *step, const void *hidden_in,
@@ -92,7 +93,7 @@ static ls_status run_stage(struct ls_worker *w, struct ls_step *step, const void
     if (prefill ? LS_FAULT(PREFILL, w->s->rank) : LS_FAULT(DECODE, w->s->rank))
         return ls_fail(err, LS_E_COMPUTE, "a fault of the test");
     ls_status st = ls_stage_run(w->s->stage, step, hidden_in, hidden_out, err);
-    computed(w, step->id, begin);
+    computed(w, step, begin);
     ls_control_set_doing(w->s->control, LS_DOING_SEND, step->id);
     if (!st && w->s->rank > 0 && LS_FAULT(GATHER, w->s->rank))
         return ls_fail(err, LS_E_COMPUTE, "a fault of the test");

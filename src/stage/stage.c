@@ -56,7 +56,8 @@ static struct ls_forward_config forward_config(const struct ls_stage_config *cfg
                                        .context = cfg->limits.context,
                                        .progress = cfg->progress,
                                        .progress_arg = cfg->progress_arg,
-                                       .tap = cfg->tap };
+                                       .tap = cfg->tap,
+                                       .times = cfg->times };
 }
 
 /* The stage and its tables in one block; `made` receives the arrays' places. */

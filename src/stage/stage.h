@@ -9,6 +9,7 @@
 
 #include "kernels/kernels.h"
 #include "model/arch.h"
+#include "model/forward.h"
 #include "model/tap.h"
 #include "stage/step.h"
 #include "tensor/checkpoint.h"
@@ -27,6 +28,7 @@ struct ls_stage_config {
                                     false: the run is over, give the step up */
     void *progress_arg;
     const struct ls_tap *tap; /* model/tap.h: looks into its layers, or NULL; outlives it */
+    struct ls_forward_times *times; /* outlives the stage; filled when not NULL */
 };
 
 /* Evidence for the manifest. */

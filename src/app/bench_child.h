@@ -1,0 +1,37 @@
+/* Whole runs of this program, for measuring: a child process, its time, its memory, and what
+ * its manifest says. Layer: app. Local. */
+#ifndef LS_APP_BENCH_CHILD_H
+#define LS_APP_BENCH_CHILD_H
+
+#include "base/status.h"
+
+#include <jansson.h>
+
+enum { LS_CHILD_WORDS = 40 };
+
+/* A folder of our own under TMPDIR, with the requests and the results of one run at a time. */
+struct ls_bench_folder {
+    char path[256];  /* empty: none */
+    char input[300]; /* requests made here, or the user's */
+    char output[300];
+};
+
+/* input NULL: n requests of `prompt` tokens below vocab and `n_new` generated ones are written,
+ * the same each time. LS_E_IO. */
+ls_status ls_bench_folder_make(struct ls_bench_folder *f, const char *input, int n, int prompt,
+                               int n_new, int vocab, struct ls_err *err);
+/* Removes it and what is in it; takes a zeroed struct. */
+void ls_bench_folder_remove(struct ls_bench_folder *f);
+
+struct ls_child_run {
+    double wall_s;    /* of the whole process, from its start to its end */
+    double peak_mb;   /* resident, of the largest process */
+    json_t *manifest; /* owned by the caller */
+};
+
+/* Runs words (the first is looked for in PATH; ended by NULL) with its output dropped, after
+ * removing the former results. LS_E_IO when it cannot be started or does not end well. */
+ls_status ls_child_measure(struct ls_child_run *run, const struct ls_bench_folder *f,
+                           const char *const *words, struct ls_err *err);
+
+#endif
