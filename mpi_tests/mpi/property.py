@@ -3,10 +3,10 @@
 
     property.py [--draws N] [--seed S] [--only MODEL]
 
-The default is 300 draws, 6000 in the long form (LOCKSTEP_LONG). Draws a model, a layout (stages, uneven cuts, token
-budget, chunk, steps in flight, threads, instruction set, placement of slots and KV blocks, prefix reuse), an order
-and a company of requests, runs the real binary under mpirun, and compares every row with the row that one rank with
-the plainest settings gave, digests of all logits included. The seed is printed and repeats a run.
+The default is 300 draws, 6000 in the long form (LOCKSTEP_LONG). Draws a model, a layout (stages, replicas, uneven
+cuts, token budget, chunk, steps in flight, threads, instruction set, placement of slots and KV blocks, prefix reuse),
+an order and a company of requests, runs the real binary under mpirun, and compares every row with the row that one
+rank with the plainest settings gave, digests of all logits included. The seed is printed and repeats a run.
 """
 import argparse
 import collections
@@ -87,7 +87,13 @@ def draw_layout(rng, name, layers):
     arguments += ["--threads", rng.randint(1, 4), "--cpu", rng.choice(cpu_paths())]
     arguments += ["--window", rng.randint(1, 2 * stages + 1), "--placement-seed", rng.randrange(1, 1 << 30)]
     arguments += ["--max-sequences", rng.choice([1, 2, 3, 16]), "--prefix-reuse", rng.choice(["on", "on", "off"])]
-    return stages, arguments
+    replicas = rng.choice([1, 1, 2, 3])
+    if stages * replicas > max(4, stages):
+        replicas = 1
+    if replicas > 1:
+        arguments += ["--replicas", rng.choice([replicas, replicas, "auto"]), "--stages", stages]
+        arguments += ["--share-weights", rng.choice(["on", "on", "off"])]
+    return stages * replicas, arguments
 
 
 def run_once(folder, model, requests, ranks, arguments):

@@ -26,7 +26,7 @@ static void load(struct loaded *l, const char *fixture, int n_members)
     rig_open(&l->model, fixture, false, 0);
     assert_int_equal(ls_team_create(&l->team, n_members, &err), LS_OK);
     const int n = l->model.arch.n_layers;
-    if (ls_weights_load(&l->w, &l->model.arch, l->model.ckpt, 0, n, l->team, &err))
+    if (ls_weights_load(&l->w, &l->model.arch, l->model.ckpt, 0, n, NULL, l->team, &err))
         fail_msg("%s", err.text);
     assert_int_equal(l->w.bytes, ls_weights_bytes(&l->model.arch, l->model.ckpt, 0, n));
 }

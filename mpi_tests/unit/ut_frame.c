@@ -445,6 +445,10 @@ static void kinds_follow_the_table(void **state)
             }
     assert_int_equal(ls_kinds_allowed(-1, 0, 0, 0, 1), 0);
     assert_int_equal(ls_kinds_allowed(1, 2, -1, 0, 2), 0);
+    /* from rank 0 to the first stage of another replica, and from nobody else */
+    assert_int_equal(ls_kinds_allowed(0, 2, 0, 0, 2) >> LS_KIND_STEP & 1, 1);
+    assert_int_equal(ls_kinds_allowed(1, 2, 1, 0, 2) >> LS_KIND_STEP & 1, 0);
+    assert_int_equal(ls_kinds_allowed(2, 0, 0, 0, 2) >> LS_KIND_STEP & 1, 0);
 }
 
 static void kinds_have_names(void **state)

@@ -158,7 +158,7 @@ static void check_layer(const struct model *m, const struct ls_layer_weights *w,
 static void check_range(struct model *m, int first, int last)
 {
     struct ls_weights w;
-    must(ls_weights_load(&w, &m->arch, m->ckpt, first, last, m->team, &m->err), &m->err);
+    must(ls_weights_load(&w, &m->arch, m->ckpt, first, last, NULL, m->team, &m->err), &m->err);
     assert_int_equal(w.bytes, ls_weights_bytes(&m->arch, m->ckpt, first, last));
     assert_true((first == 0) == (w.embed != NULL));
     assert_true((last == m->arch.n_layers) == (w.head.packed != NULL));
@@ -218,13 +218,53 @@ static void fused_rows(void **state)
     static const char gate_up[] = "model.layers.1.mlp.gate_up_proj.weight";
     snprintf(dir, sizeof dir, "%s/families/phi3", LS_FIXTURES);
     open_model(&m, dir, 1);
-    must(ls_weights_load(&w, &m.arch, m.ckpt, 1, 2, m.team, &m.err), &m.err);
+    must(ls_weights_load(&w, &m.arch, m.ckpt, 1, 2, NULL, m.team, &m.err), &m.err);
     check_row(&m, &w.layers[0].q, qkv, 0);
     check_row(&m, &w.layers[0].k, qkv, 64);
     check_row(&m, &w.layers[0].v, qkv, 96);
     check_row(&m, &w.layers[0].gate, gate_up, 0);
     check_row(&m, &w.layers[0].up, gate_up, 80);
     ls_weights_finish(&w);
+    close_model(&m);
+}
+
+/* A second copy that is only looked at has the same bytes at its own addresses, and changes
+ * nothing; one of other layers is refused. */
+static void a_copy_is_shared(void **state)
+{
+    (void)state;
+    struct model m;
+    struct ls_weights own, offered, adopted, wrong;
+    char dir[4096];
+    snprintf(dir, sizeof dir, "%s/families/llama-bias", LS_FIXTURES);
+    open_model(&m, dir, 2);
+    struct ls_weights_home home = { .kind = LS_WEIGHTS_OFFERED, .tag = "these" };
+    must(ls_weights_load(&own, &m.arch, m.ckpt, 0, 2, NULL, m.team, &m.err), &m.err);
+    must(ls_weights_load(&offered, &m.arch, m.ckpt, 0, 2, &home, m.team, &m.err), &m.err);
+    home = (struct ls_weights_home){ .kind = LS_WEIGHTS_ADOPTED,
+                                     .pid = (uint32_t)getpid(),
+                                     .fd = offered.shared.fd,
+                                     .tag = "these" };
+    must(ls_weights_load(&adopted, &m.arch, m.ckpt, 0, 2, &home, m.team, &m.err), &m.err);
+    assert_int_equal(adopted.bytes, own.bytes);
+    assert_int_equal(adopted.bytes, offered.bytes);
+    for (int l = 0; l < 2; l++) {
+        const struct ls_matrix *a = &own.layers[l].q, *b = &adopted.layers[l].q;
+        assert_ptr_not_equal(b->packed, offered.layers[l].q.packed);
+        assert_memory_equal(a->packed, b->packed,
+                            ls_packed_bytes(a->fmt, (size_t)a->n, (size_t)a->k));
+        assert_memory_equal(a->bias, b->bias, (size_t)a->n * sizeof(float));
+        check_layer(&m, &adopted.layers[l], l);
+    }
+    home.tag[0] ^= 1;
+    rig_expect(ls_weights_load(&wrong, &m.arch, m.ckpt, 0, 2, &home, m.team, &m.err), &m.err,
+               LS_E_REFUSED, "holds other weights", NULL);
+    home.tag[0] ^= 1;
+    rig_expect(ls_weights_load(&wrong, &m.arch, m.ckpt, 1, 2, &home, m.team, &m.err), &m.err,
+               LS_E_REFUSED, "has not the", NULL);
+    ls_weights_finish(&adopted);
+    ls_weights_finish(&offered);
+    ls_weights_finish(&own);
     close_model(&m);
 }
 
@@ -244,9 +284,9 @@ static void cuts_add_up(void **state)
                                         ls_weights_bytes(&m.arch, m.ckpt, a, b) +
                                         ls_weights_bytes(&m.arch, m.ckpt, b, n));
     struct ls_weights w;
-    rig_expect(ls_weights_load(&w, &m.arch, m.ckpt, 2, 2, m.team, &m.err), &m.err,
+    rig_expect(ls_weights_load(&w, &m.arch, m.ckpt, 2, 2, NULL, m.team, &m.err), &m.err,
                LS_E_INTERNAL, NULL);
-    rig_expect(ls_weights_load(&w, &m.arch, m.ckpt, 0, n + 1, m.team, &m.err), &m.err,
+    rig_expect(ls_weights_load(&w, &m.arch, m.ckpt, 0, n + 1, NULL, m.team, &m.err), &m.err,
                LS_E_INTERNAL, NULL);
     close_model(&m);
 }
@@ -318,7 +358,7 @@ static void tied_head_is_the_embedding(void **state)
         rig_folder_make(&f);
         maker_write(&spec, &f);
         open_model(&m, f.path, 2);
-        must(ls_weights_load(&w, &m.arch, m.ckpt, 2, 3, m.team, &m.err), &m.err);
+        must(ls_weights_load(&w, &m.arch, m.ckpt, 2, 3, NULL, m.team, &m.err), &m.err);
         check_matrix(&m, &w.head, LS_ROLE_EMBED, 0);
         assert_null(w.embed);
         ls_weights_finish(&w);
@@ -453,7 +493,7 @@ static void resident_memory(void **state)
     maker_write(&spec, &f);
     open_model(&m, f.path, 2);
     const uint64_t before = process_resident();
-    must(ls_weights_load(&w, &m.arch, m.ckpt, 2, 5, m.team, &m.err), &m.err);
+    must(ls_weights_load(&w, &m.arch, m.ckpt, 2, 5, NULL, m.team, &m.err), &m.err);
     const uint64_t grown = process_resident() - before;
     must(ls_checkpoint_resident_bytes(m.ckpt, &mapped, &m.err), &m.err);
     const uint64_t need = 3 * (4 * 512 * 512 + 3 * 512 * 1536) * 2 + 6 * 512 * sizeof(float);
@@ -481,6 +521,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_bytes_are_the_files),
         cmocka_unit_test(fused_rows),
+        cmocka_unit_test(a_copy_is_shared),
         cmocka_unit_test(cuts_add_up),
         cmocka_unit_test(ties),
         cmocka_unit_test(tied_head_is_the_embedding),

@@ -18,7 +18,7 @@ struct planning {
     struct ls_checkpoint *ckpt;
     size_t n_unused; /* tensors of it */
     const char *first_unused;
-    struct ls_plan plan;
+    struct ls_plan plan, other; /* other: with more replicas */
     struct ls_rank_report reports[LS_MAX_STAGES];
 };
 
@@ -58,7 +58,7 @@ static ls_status form(struct planning *p, int n, const char *nodes, struct ls_er
     ls_status s =
         nodes ? ls_nodes_read(p->reports, &n_there, nodes, err) : report_here(p, n, err);
     if (!s && nodes && n > n_there)
-        s = ls_fail(err, LS_E_USAGE, "--stages %d: the nodes have %d ranks", n, n_there);
+        s = ls_fail(err, LS_E_USAGE, "%d ranks are wanted, the nodes have %d", n, n_there);
     if (!s && n == 0)
         n = n_there;
     return s ? s : ls_plan_form(&p->plan, &p->arch, p->ckpt, &p->wish, p->reports, n, err);
@@ -83,13 +83,40 @@ static int n_ranks(const struct ls_app *app, const struct planning *p)
 {
     const bool started = app->launched > 0 && ls_options_flag(&app->options, LS_OPT_DRY_RUN);
     int n_ranges = p->wish.layers[0] != 0;
+    const int replicas = p->wish.replicas > 0 ? p->wish.replicas : 1;
     if (p->wish.stages)
-        return p->wish.stages;
+        return p->wish.stages * replicas;
     for (const char *c = p->wish.layers; *c; c++)
         n_ranges += *c == ',';
     if (n_ranges && !started)
-        return n_ranges;
-    return app->launched > 0 ? app->launched : 1;
+        return n_ranges * replicas;
+    return app->launched > 0 ? app->launched : replicas;
+}
+
+/* Of the nodes' ranks; 0: all. */
+static int n_wanted(const struct ls_run_wish *wish)
+{
+    return wish->replicas > 0 ? wish->stages * wish->replicas : 0;
+}
+
+/* Pipelines that need no cut, or fewer, make more of the same ranks. */
+static void advise_replicas(struct planning *p, FILE *out)
+{
+    struct ls_run_wish wish = p->wish;
+    struct ls_err err;
+    const int n_stages = p->plan.n_stages, n = ls_plan_n_ranks(&p->plan);
+    wish.replicas = LS_REPLICAS_AUTO;
+    wish.stages = 0;
+    wish.layers[0] = '\0';
+    if (p->wish.replicas == LS_REPLICAS_AUTO || n_stages == 1 ||
+        ls_plan_form(&p->other, &p->arch, p->ckpt, &wish, p->reports, n, &err) ||
+        p->other.n_stages >= n_stages)
+        return;
+    fprintf(out,
+            "\n--replicas %d would be faster: memory holds %d pipelines of %d stage%s, which "
+            "wait for each other less\n",
+            p->other.n_replicas, p->other.n_replicas, p->other.n_stages,
+            p->other.n_stages == 1 ? "" : "s");
 }
 
 static int plan(struct ls_app *app, struct planning *p)
@@ -101,13 +128,15 @@ static int plan(struct ls_app *app, struct planning *p)
         return ls_app_fail(app, ls_app_code_before_start(s), &err);
     s = open_model(p, &err);
     if (!s)
-        s = form(p, nodes ? p->wish.stages : n_ranks(app, p), nodes, &err);
+        s = form(p, nodes ? n_wanted(&p->wish) : n_ranks(app, p), nodes, &err);
     if (!s)
         ls_app_warn_of_unused(app, p->n_unused, p->first_unused);
     if (!s && ls_options_flag(&app->options, LS_OPT_JSON))
         s = print_json(app, p, &err);
-    else if (!s)
+    else if (!s) {
         ls_plan_print(&p->plan, &p->arch, stdout);
+        advise_replicas(p, stdout);
+    }
     return s ? ls_app_fail(app, s == LS_E_USAGE ? LS_EXIT_USAGE : LS_EXIT_REFUSED, &err)
              : LS_EXIT_GOOD;
 }

@@ -210,7 +210,7 @@ static int start(struct lead *r)
 
 static void warn_of_fallbacks(const struct lead *r)
 {
-    for (int s = 0; s < ls_session_plan(r->session)->n_stages; s++) {
+    for (int s = 0; s < ls_plan_n_ranks(ls_session_plan(r->session)); s++) {
         const struct ls_stage_stats *const stats = ls_session_stats(r->session, s);
         if (stats->kernels_failed > 0)
             ls_app_warn(r->app,

@@ -111,12 +111,15 @@ static json_t *links_to_json(struct writer *w, const struct ls_link_counts *c)
     return out;
 }
 
-static json_t *stage_to_json(struct writer *w, const struct ls_manifest *m, int stage)
+static json_t *rank_to_json(struct writer *w, const struct ls_manifest *m, int rank)
 {
-    const struct ls_stage_plan *const p = &ls_session_plan(m->session)->stages[stage];
-    const struct ls_stage_stats *const s = ls_session_stats(m->session, stage);
+    const struct ls_plan *const plan = ls_session_plan(m->session);
+    const struct ls_stage_plan *const p = &plan->stages[rank];
+    const struct ls_stage_stats *const s = ls_session_stats(m->session, rank);
     json_t *const out = json_object();
-    put(w, out, "rank", json_integer(stage));
+    put(w, out, "rank", json_integer(rank));
+    put(w, out, "replica", json_integer(rank / plan->n_stages));
+    put(w, out, "stage", json_integer(ls_plan_stage_of(plan, rank)));
     put(w, out, "host", json_string(s->host));
     put(w, out, "first_layer", json_integer(p->first_layer));
     put(w, out, "last_layer", json_integer(p->last_layer - 1));
@@ -124,6 +127,8 @@ static json_t *stage_to_json(struct writer *w, const struct ls_manifest *m, int 
     put(w, out, "kernels", json_string(s->kernels));
     put(w, out, "selftest_fallbacks", json_integer(s->kernels_failed));
     put_u64(w, out, "weights_bytes", s->counts.weights_bytes);
+    put_u64(w, out, "shared_weights_bytes", s->counts.shared_bytes);
+    put(w, out, "weights_rank", json_integer(p->weights_rank));
     put_u64(w, out, "kv_bytes", s->counts.kv_bytes);
     put_u64(w, out, "scratch_bytes", s->counts.scratch_bytes);
     put_u64(w, out, "link_bytes", s->links.buffer_bytes);
@@ -153,7 +158,7 @@ static void put_stages(struct writer *w, const struct ls_manifest *m)
     if (!m->ran)
         return;
     for (int s = 0; s < m->n_ranks; s++)
-        w->failed |= json_array_append_new(stages, stage_to_json(w, m, s)) != 0;
+        w->failed |= json_array_append_new(stages, rank_to_json(w, m, s)) != 0;
     put(w, w->root, "stages", stages);
     ls_session_run_stats(m->session, &run);
     put_u64(w, w->root, "steps", run.steps);

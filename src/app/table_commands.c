@@ -4,9 +4,11 @@
 const struct ls_command ls_table_commands[LS_N_CMDS] = {
     [LS_CMD_RUN] = { "run", "", 0, 0, "generate completions for a file of requests",
                      "Reads request lines, generates, and writes one result row for each line. "
-                     "Started by mpirun or srun, every rank owns one stage of the pipeline; "
-                     "alone, one process is the whole pipeline. The results have the same bits "
-                     "either way." },
+                     "Started by mpirun or srun, every rank owns one stage of a pipeline; "
+                     "alone, one process is the whole pipeline. Stages (parts of the model on "
+                     "different ranks) make room for a model that one rank cannot hold; "
+                     "replicas (whole pipelines side by side) make more of the ranks when it "
+                     "can. The results have the same bits in every layout." },
     [LS_CMD_SCORE] = { "score", "", 0, 0, "perplexity and log-likelihoods of texts",
                        "As run, for scoring: an input that is not JSON is a text (or one on "
                        "each "
@@ -25,7 +27,7 @@ const struct ls_command ls_table_commands[LS_N_CMDS] = {
                       "layers, threads and predicted bytes of weights, KV cache and scratch "
                       "for "
                       "each stage. Ranks are taken to share this machine, or to be on those of "
-                      "--nodes." },
+                      "--nodes. It says when replicas would be faster than stages." },
     [LS_CMD_INSPECT] = { "inspect", "[DIR]", 0, 1, "describe a checkpoint folder",
                          "Prints what lockstep understands of a checkpoint: architecture layer "
                          "by layer, tensors, bytes, tokenizer. Of one that it cannot run it "
@@ -37,15 +39,6 @@ const struct ls_command ls_table_commands[LS_N_CMDS] = {
                          "difference lies and how large differences are. Ends with 0 when "
                          "equal "
                          "and with 10 when not." },
-    [LS_CMD_PARITY] = { "parity", "", 0, 0, "run a sweep of arms and compare their logits",
-                        "Runs the same requests as a reference and as every arm of the sweep "
-                        "that --config describes (layouts, CPU paths, links, models, programs, "
-                        "other programs' dumps), compares all logits and texts with the "
-                        "reference's, and writes report.json, junit.xml and timings.json. Ends "
-                        "with 0 when every bit of every arm is equal, with 10 when one "
-                        "differs, "
-                        "with 11 when one failed. Stopped or killed, the same command goes "
-                        "on." },
     [LS_CMD_SHOW] = { "show", "OUT", 1, 1, "print a result file for reading",
                       "Prints prompt and completion of each row of a result file. The prompts "
                       "come from the request file when --input names it." },
@@ -88,9 +81,7 @@ static const char *const man_exit[] = {
     "0",
     "All rows are good; for compare: all bits are equal.",
     "10",
-    "Finished, with error rows; for compare and parity: there are differences.",
-    "11",
-    "For parity: an arm failed; the report says why.",
+    "Finished, with error rows; for compare: there are differences.",
     "2",
     "Wrong usage or configuration: unknown option, missing input, output not writable.",
     "3",

@@ -26,11 +26,10 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                         .arg = "FILE",
                         .type = LS_VALUE_TEXT,
                         .section = RESULTS,
-                        .commands = RUNS | RENDER | PARITY,
+                        .commands = RUNS | RENDER,
                         .required_by = RUNS | RENDER,
                         .help = "Result rows, one for each request line, in input order. The "
-                                "folder FILE.lockstep beside it holds manifest.json. For "
-                                "parity: the sweep's folder, in the place of the file's." },
+                                "folder FILE.lockstep beside it holds manifest.json." },
     [LS_OPT_DIGEST] = { .name = "digest",
                         .arg = "generated|all|none",
                         .type = LS_VALUE_CHOICE,
@@ -71,8 +70,8 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
     [LS_OPT_FRESH] = { .name = "fresh",
                        .type = LS_VALUE_FLAG,
                        .section = RESULTS,
-                       .commands = RUNS | PARITY,
-                       .help = "Start over: replace what an earlier run left." },
+                       .commands = RUNS,
+                       .help = "Start over: replace output and journal of an earlier run." },
     [LS_OPT_TIME_LIMIT] = { .name = "time-limit",
                             .arg = "T",
                             .type = LS_VALUE_TEXT,
@@ -120,8 +119,29 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                         .section = LAYOUT,
                         .commands = RUNS | PLAN,
                         .help =
-                            "Pipeline stages. For run this must be the number of ranks; plan "
-                            "answers for any number." },
+                            "Stages of a pipeline: parts of the model. For run, stages times "
+                            "replicas must be the number of ranks; plan answers for any "
+                            "number. Stages are for a model that one rank's memory does not "
+                            "hold; they wait for each other." },
+    [LS_OPT_REPLICAS] = { .name = "replicas",
+                          .arg = "R|auto",
+                          .type = LS_VALUE_TEXT,
+                          .standard = "1",
+                          .section = LAYOUT,
+                          .commands = RUNS | PLAN,
+                          .help =
+                              "Pipelines side by side, each of ranks / R stages and each with "
+                              "sequences of its own; rank 0 feeds all. Where the model fits "
+                              "into memory they are faster than stages. auto: as many as "
+                              "memory allows." },
+    [LS_OPT_SHARE_WEIGHTS] = { .name = "share-weights",
+                               .arg = "on|off",
+                               .type = LS_VALUE_CHOICE,
+                               .standard = "on",
+                               .section = LAYOUT,
+                               .commands = RUNS | PLAN,
+                               .help = "Ranks of one host that hold the same layers use one "
+                                       "copy of the weights in memory." },
     [LS_OPT_LAYERS] = { .name = "layers",
                         .arg = "RANGES",
                         .type = LS_VALUE_TEXT,

@@ -85,39 +85,49 @@ static void put_wait(struct writer *w, int stage, size_t *at, uint64_t begin, ui
     }
 }
 
-static void put_stage(struct writer *w, const struct ls_session *session, int stage)
+static void put_rank(struct writer *w, const struct ls_session *session,
+                     const struct ls_plan *plan, int rank)
 {
-    const struct ls_trace *const t = ls_session_trace(session, stage);
+    const struct ls_trace *const t = ls_session_trace(session, rank);
+    char name[64];
+    int n = snprintf(name, sizeof name, "stage %d", ls_plan_stage_of(plan, rank));
+    if (plan->n_replicas > 1)
+        snprintf(name + n, sizeof name - (size_t)n, " of replica %d", rank / plan->n_stages);
     size_t at = 0;
     fprintf(w->out,
             "%s{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":%d,\"args\":{"
-            "\"name\":\"stage %d\",\"host\":\"%s\",\"dropped_events\":%" PRIu64 "}}",
-            w->any ? ",\n" : "", stage, stage, ls_session_stats(session, stage)->host,
-            t->dropped);
+            "\"name\":\"%s\",\"host\":\"%s\",\"dropped_events\":%" PRIu64 "}}",
+            w->any ? ",\n" : "", rank, name, ls_session_stats(session, rank)->host, t->dropped);
     w->any = true;
     for (uint32_t i = 0; i < t->n; i++) {
         const struct ls_trace_event *e = &t->events[i];
         const uint64_t end = e->begin_us + e->length_us;
         if (ls_trace_kind_of(e) == LS_TRACE_WAIT)
-            put_wait(w, stage, &at, e->begin_us, end);
+            put_wait(w, rank, &at, e->begin_us, end);
         else
-            put(w, stage, ls_trace_kind_of(e) == LS_TRACE_SEND ? "send" : "compute",
-                e->begin_us, end, ls_trace_step_of(e));
+            put(w, rank, ls_trace_kind_of(e) == LS_TRACE_SEND ? "send" : "compute", e->begin_us,
+                end, ls_trace_step_of(e));
     }
 }
 
-static void write_events(struct writer *w, const struct ls_session *session, int n_stages)
+static void write_events(struct writer *w, const struct ls_session *session,
+                         const struct ls_plan *plan)
 {
     w->zero_us = UINT64_MAX;
-    for (int s = 0; s < n_stages; s++) {
-        const struct ls_trace *const t = ls_session_trace(session, s);
+    for (int r = 0; r < ls_plan_n_ranks(plan); r++) {
+        const struct ls_trace *const t = ls_session_trace(session, r);
         if (t->n && t->events[0].begin_us < w->zero_us)
             w->zero_us = t->events[0].begin_us;
     }
-    find_busy(w, ls_session_trace(session, 0), ls_session_trace(session, n_stages - 1));
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", w->out);
-    for (int s = 0; s < n_stages; s++)
-        put_stage(w, session, s);
+    for (int r = 0; r < ls_plan_n_ranks(plan); r++) {
+        if (ls_plan_is_first(plan, r)) {
+            w->n_busy = 0;
+            find_busy(w, ls_session_trace(session, r),
+                      ls_session_trace(session, r + plan->n_stages - 1));
+        }
+        put_rank(w, session, plan, r);
+    }
     fputs("\n]", w->out);
 }
 
@@ -155,7 +165,7 @@ ls_status ls_trace_write(const struct ls_app *app, const struct ls_session *sess
     w.busy = memory;
     w.out = fopen(path, "we");
     if (w.out) {
-        write_events(&w, session, ls_session_plan(session)->n_stages);
+        write_events(&w, session, ls_session_plan(session));
         s = write_origin(&w, app);
     }
     const bool failed = !w.out || s || ferror(w.out);

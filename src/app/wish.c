@@ -6,6 +6,7 @@
 #include "wire/pack.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -23,6 +24,23 @@ static ls_status choose_cpu(struct ls_run_wish *wish, const struct ls_options *o
         return ls_fail(err, LS_E_REFUSED, "--cpu %s: this CPU lacks it; its fastest path is %s",
                        ls_options_text(o, LS_OPT_CPU),
                        ls_cpu_path_name((enum ls_cpu_path)best));
+    return LS_OK;
+}
+
+/* "auto", or a decimal number. */
+static ls_status read_replicas(int32_t *replicas, const struct ls_options *o,
+                               struct ls_err *err)
+{
+    const char *const text = ls_options_text(o, LS_OPT_REPLICAS);
+    char *end;
+    *replicas = LS_REPLICAS_AUTO;
+    if (!strcmp(text, "auto"))
+        return LS_OK;
+    const long n = strtol(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || n < 1 || n > LS_MAX_STAGES)
+        return ls_fail(err, LS_E_USAGE, "--replicas is '%.40s', expected 1 to %d, or auto",
+                       text, LS_MAX_STAGES);
+    *replicas = (int32_t)n;
     return LS_OK;
 }
 
@@ -46,6 +64,7 @@ ls_status ls_wish_of(struct ls_run_wish *wish, const struct ls_options *o, struc
         .kv_bytes = ls_options_number(o, LS_OPT_KV_MEMORY),
         .f32_activations = ls_options_number(o, LS_OPT_DTYPE) == 1,
         .check_bytes = ls_options_flag(o, LS_OPT_CHECK_BYTES),
+        .own_weights = ls_options_number(o, LS_OPT_SHARE_WEIGHTS) == 1,
         .strict_placement = ls_options_flag(o, LS_OPT_STRICT_PLACEMENT),
         .prefix_reuse = ls_options_number(o, LS_OPT_PREFIX_REUSE) == 0,
         .trace = ls_options_is_set(o, LS_OPT_TRACE),
@@ -60,8 +79,10 @@ ls_status ls_wish_of(struct ls_run_wish *wish, const struct ls_options *o, struc
         return ls_fail(err, LS_E_USAGE, "--layers: longer than %zu bytes",
                        sizeof wish->layers - 1);
     snprintf(wish->layers, sizeof wish->layers, "%s", layers ? layers : "");
-    const ls_status s =
-        ls_model_folder(wish->model, sizeof wish->model, ls_options_text(o, LS_OPT_MODEL), err);
+    ls_status s = read_replicas(&wish->replicas, o, err);
+    if (!s)
+        s = ls_model_folder(wish->model, sizeof wish->model, ls_options_text(o, LS_OPT_MODEL),
+                            err);
     return s ? s : choose_cpu(wish, o, err);
 }
 

@@ -1,12 +1,13 @@
 #include "model/weights.h"
 
+#include "base/carve.h"
 #include "base/mutant.h"
-#include "base/size.h"
 #include "model/naming.h"
 #include "model/pack.h"
 #include "model/shape.h"
 
 #include <stddef.h>
+#include <string.h>
 
 /* What loading carries along. */
 struct loader {
@@ -16,6 +17,8 @@ struct loader {
     struct ls_naming naming;
     struct ls_team *team;
     struct ls_err *err;
+    struct ls_carve places; /* without a base in the first pass, which counts */
+    bool fills;             /* the places, from the checkpoint */
 };
 
 /* A weight's bytes in the mapping. */
@@ -90,14 +93,11 @@ static uint64_t bias_bytes(uint64_t rows)
     return ls_tiles(rows) * LS_TILE * sizeof(float);
 }
 
-static ls_status take(struct loader *l, void **out, uint64_t bytes, const char *what)
+static void take(struct loader *l, void **out, uint64_t bytes)
 {
-    *out = ls_arena_take(&l->w->arena, bytes);
-    if (!*out)
-        return ls_fail(l->err, LS_E_MEMORY, "out of memory: %llu bytes for %s",
-                       (unsigned long long)bytes, what);
-    l->w->bytes += bytes;
-    return LS_OK;
+    *out = ls_carve_take(&l->places, 1, 1, bytes);
+    if (!l->places.overflow)
+        l->w->bytes += bytes;
 }
 
 static ls_status find(struct loader *l, const struct ls_weight_id *id, struct source *src)
@@ -137,10 +137,10 @@ static ls_status load_vector(struct loader *l, const struct ls_weight_id *id, fl
     if (s)
         return s;
     const uint64_t rows = src.shape.rows;
-    s = take(l, &p, id->bias ? bias_bytes(rows) : rows * sizeof(float), src.tensor->name);
-    if (s)
-        return s;
+    take(l, &p, id->bias ? bias_bytes(rows) : rows * sizeof(float));
     *out = p;
+    if (!l->fills)
+        return LS_OK;
     ls_pack_vector(&src.from, *out, rows);
     release(l, id, &src);
     return LS_OK;
@@ -187,10 +187,9 @@ static ls_status load_matrix(struct loader *l, const struct ls_weight_id *id,
     m->fmt = src.from.fmt;
     m->n = (int)src.shape.rows;
     m->k = (int)src.shape.cols;
-    s = take(l, &m->packed, ls_packed_bytes(m->fmt, (size_t)m->n, (size_t)m->k),
-             src.tensor->name);
-    if (s)
-        return s;
+    take(l, &m->packed, ls_packed_bytes(m->fmt, (size_t)m->n, (size_t)m->k));
+    if (!l->fills)
+        return LS_OK;
     if (id->role == LS_ROLE_HEAD && l->arch->tied && LS_MUTANT(TIE_IGNORED))
         return LS_OK;
     s = pack(l, &src, m);
@@ -221,7 +220,7 @@ static ls_status load_role(struct loader *l, struct ls_weight_id id, bool matric
     return s;
 }
 
-/* Small things first: they share arena blocks, matrices have their own. */
+/* Small things first: they share pages. */
 static ls_status load_layers(struct loader *l, bool matrices)
 {
     ls_status s = LS_OK;
@@ -297,37 +296,92 @@ static ls_status take_layers(struct ls_weights *w, const struct ls_arch *arch,
                           (unsigned long long)n);
 }
 
-/* One block for all: pages may be large then, and a matrix ends where the next one begins. What
- * alignment and the layers' structs add is estimated; what does not fit gets blocks of its own.
- */
-static ls_status reserve(struct ls_weights *w, const struct ls_arch *arch,
-                         const struct ls_checkpoint *ckpt, struct ls_err *err)
+/* In front of weights that several processes use. */
+struct head {
+    unsigned char tag[LS_WEIGHTS_TAG];
+    uint64_t bytes;
+};
+
+static ls_status adopt(struct ls_weights *w, const struct ls_weights_home *home, uint64_t bytes,
+                       struct ls_err *err)
 {
-    enum { EXTRA = 256 * 1024 };
-    uint64_t bytes = ls_weights_bytes(arch, ckpt, w->first_layer, w->last_layer), total;
-    if (ls_add_u64(bytes, bytes / 1024 + EXTRA, &total) && ls_arena_reserve(&w->arena, total))
+    ls_status s = ls_shared_adopt(&w->shared, home->pid, home->fd, bytes, err);
+    if (s)
+        return s;
+    const struct head *const head = (const struct head *)(const void *)w->shared.bytes;
+    if (head->bytes == bytes && !memcmp(head->tag, home->tag, sizeof head->tag))
         return LS_OK;
-    return ls_fail(err, LS_E_MEMORY, "out of memory: %llu bytes for the weights",
-                   (unsigned long long)bytes);
+    ls_shared_finish(&w->shared);
+    return ls_fail(err, LS_E_REFUSED, "process %u holds other weights under descriptor %d",
+                   home->pid, home->fd);
+}
+
+/* One block for all: pages may be large then, and a matrix ends where the next one begins. */
+static ls_status take_block(struct ls_weights *w, const struct ls_weights_home *home,
+                            uint64_t bytes, char **base, struct ls_err *err)
+{
+    ls_status s;
+    if (home->kind == LS_WEIGHTS_OWN)
+        s = ls_alloc(&w->own, bytes, "the weights", err);
+    else if (home->kind == LS_WEIGHTS_OFFERED)
+        s = ls_shared_create(&w->shared, bytes, "the weights", err);
+    else
+        s = adopt(w, home, bytes, err);
+    *base = w->own ? w->own : w->shared.bytes;
+    return s;
+}
+
+static ls_status offer(struct ls_weights *w, const struct ls_weights_home *home,
+                       struct ls_err *err)
+{
+    struct head *const head = (struct head *)(void *)w->shared.bytes;
+    memcpy(head->tag, home->tag, sizeof head->tag);
+    head->bytes = w->shared.n;
+    return ls_shared_freeze(&w->shared, err);
+}
+
+/* Twice over the same tensors: to count, and to place and fill. */
+static ls_status load(struct loader *l, const struct ls_weights_home *home)
+{
+    ls_carve_take(&l->places, 1, 1, sizeof(struct head));
+    ls_status s = load_all(l);
+    char *base = NULL;
+    if (!s)
+        s = take_block(l->w, home, ls_carve_bytes(&l->places), &base, l->err);
+    if (s)
+        return s;
+    l->places = (struct ls_carve){ .base = base };
+    l->fills = home->kind != LS_WEIGHTS_ADOPTED;
+    l->w->bytes = 0;
+    ls_carve_take(&l->places, 1, 1, sizeof(struct head));
+    s = load_all(l);
+    return !s && home->kind == LS_WEIGHTS_OFFERED ? offer(l->w, home, l->err) : s;
 }
 
 ls_status ls_weights_load(struct ls_weights *w, const struct ls_arch *arch,
                           const struct ls_checkpoint *ckpt, int first, int last,
-                          struct ls_team *team, struct ls_err *err)
+                          const struct ls_weights_home *home, struct ls_team *team,
+                          struct ls_err *err)
 {
-    struct ls_weights loaded = { .first_layer = first, .last_layer = last };
+    struct ls_weights loaded = { .first_layer = first,
+                                 .last_layer = last,
+                                 .shared = { .fd = -1 } };
+    static const struct ls_weights_home own = { .kind = LS_WEIGHTS_OWN };
     if (first < 0 || first >= last || last > arch->n_layers)
         return ls_fail(err, LS_E_INTERNAL, "layers [%d, %d) of %d", first, last,
                        arch->n_layers);
     ls_arena_init(&loaded.arena);
-    struct loader l = { &loaded, arch, ckpt, ls_naming_of(arch, ckpt), team, err };
-    ls_status s = reserve(&loaded, arch, ckpt, err);
+    struct loader l = { .w = &loaded,
+                        .arch = arch,
+                        .ckpt = ckpt,
+                        .naming = ls_naming_of(arch, ckpt),
+                        .team = team,
+                        .err = err };
+    ls_status s = take_layers(&loaded, arch, err);
     if (!s)
-        s = take_layers(&loaded, arch, err);
-    if (!s)
-        s = load_all(&l);
+        s = load(&l, home ? home : &own);
     if (s)
-        ls_arena_finish(&loaded.arena);
+        ls_weights_finish(&loaded);
     else
         *w = loaded;
     return s;
@@ -336,5 +390,7 @@ ls_status ls_weights_load(struct ls_weights *w, const struct ls_arch *arch,
 void ls_weights_finish(struct ls_weights *w)
 {
     ls_arena_finish(&w->arena);
-    *w = (struct ls_weights){ 0 };
+    ls_free(w->own);
+    ls_shared_finish(&w->shared);
+    *w = (struct ls_weights){ .shared = { .fd = -1 } };
 }

@@ -7,6 +7,7 @@
 #ifndef LS_MODEL_WEIGHTS_H
 #define LS_MODEL_WEIGHTS_H
 
+#include "base/shared.h"
 #include "base/team.h"
 #include "model/arch.h"
 #include "model/shape.h"
@@ -52,7 +53,23 @@ struct ls_weights {
     float *final_norm;     /* last stage only */
     struct ls_matrix head; /* last stage only; packed is NULL elsewhere */
     uint64_t bytes;        /* packed bytes plus norms and biases of this rank */
-    struct ls_arena arena; /* owns all of the above but the embedding */
+    struct ls_arena arena; /* owns the structs above */
+    /* what they point to, but the embedding, is in one of these */
+    void *own;
+    struct ls_shared shared;
+};
+
+/* Where packed weights lie. */
+enum { LS_WEIGHTS_TAG = 32 };
+struct ls_weights_home {
+    enum {
+        LS_WEIGHTS_OWN,     /* in this process's own memory */
+        LS_WEIGHTS_OFFERED, /* in memory that others may use, too */
+        LS_WEIGHTS_ADOPTED  /* in that of another process, which has loaded the same layers */
+    } kind;
+    uint32_t pid; /* adopted: that process, and its descriptor: shared.fd there */
+    int fd;
+    unsigned char tag[LS_WEIGHTS_TAG]; /* what is there; those who adopt expect the same */
 };
 
 /* Checks, without reading a weight, that the checkpoint has every tensor of `arch` in the right
@@ -73,10 +90,12 @@ ls_status ls_weights_check_tensor(const struct ls_checkpoint *ckpt, const struct
 uint64_t ls_weights_bytes(const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
                           int first, int last);
 
-/* Loads; the team packs in parallel. The checkpoint must outlive the weights. */
+/* Loads; the team packs in parallel. The checkpoint must outlive the weights. Adopted weights
+ * are not read from the checkpoint. home NULL: its own memory. */
 ls_status ls_weights_load(struct ls_weights *w, const struct ls_arch *arch,
                           const struct ls_checkpoint *ckpt, int first, int last,
-                          struct ls_team *team, struct ls_err *err);
+                          const struct ls_weights_home *home, struct ls_team *team,
+                          struct ls_err *err);
 void ls_weights_finish(struct ls_weights *w);
 
 #endif

@@ -10,34 +10,53 @@ enum { TICK_US = 100000, WAIT_US = 50000 };
 
 /* --- creation ----------------------------------------------------------------------------- */
 
-static ls_status take_records(struct ls_coordinator *c, struct ls_err *err)
+static ls_status take_records(struct ls_coordinator *c, struct lane *l, struct ls_err *err)
 {
     const struct ls_plan *p = c->cfg.plan;
     for (int i = 0; i < p->window; i++) {
-        ls_status s = ls_step_init(&c->records[i].step, &p->limits, 1, err);
+        ls_status s = ls_step_init(&l->records[i].step, &p->limits, 1, err);
         if (s)
             return s;
-        c->records[i].serial =
-            ls_arena_take(&c->arena, p->limits.max_rows * sizeof *c->records[i].serial);
-        if (!c->records[i].serial)
+        l->records[i].serial =
+            ls_arena_take(&c->arena, p->limits.max_rows * sizeof *l->records[i].serial);
+        if (!l->records[i].serial)
             return ls_fail(err, LS_E_MEMORY, "out of memory: records of %d steps", p->window);
     }
     return LS_OK;
 }
 
-static ls_status take_memory(struct ls_coordinator *c, struct ls_err *err)
+static ls_status take_lane(struct ls_coordinator *c, int replica, struct ls_err *err)
 {
-    const struct ls_step_limits *lim = &c->cfg.plan->limits;
-    uint32_t logit_rows = c->cfg.plan->logit_rows;
-    c->slots = ls_arena_take(&c->arena, lim->n_slots * sizeof *c->slots);
-    c->places = ls_arena_take(&c->arena, lim->max_tokens * sizeof *c->places);
-    c->nan_layers = ls_arena_take(&c->arena, logit_rows * sizeof *c->nan_layers);
-    c->result = ls_arena_take(&c->arena, lim->max_rows * sizeof *c->result);
-    c->records = ls_arena_take(&c->arena, (uint64_t)c->cfg.plan->window * sizeof *c->records);
-    if (!c->slots || !c->places || !c->nan_layers || !c->result || !c->records)
+    const struct ls_plan *p = c->cfg.plan;
+    const struct ls_step_limits *lim = &p->limits;
+    struct lane *l = &c->lanes[replica];
+    l->replica = replica;
+    l->results = &c->cfg.results[replica];
+    l->slots = ls_arena_take(&c->arena, lim->n_slots * sizeof *l->slots);
+    l->places = ls_arena_take(&c->arena, lim->max_tokens * sizeof *l->places);
+    l->records = ls_arena_take(&c->arena, (uint64_t)p->window * sizeof *l->records);
+    if (!l->slots || !l->places || !l->records)
         return ls_fail(err, LS_E_MEMORY, "out of memory: coordinator of %u slots",
                        lim->n_slots);
-    return take_records(c, err);
+    ls_status s = take_records(c, l, err);
+    return s ? s
+             : ls_scheduler_create(&l->scheduler, p, ls_plan_all_window(c->cfg.arch),
+                                   c->cfg.placement_seed, c->cfg.prefix_reuse, err);
+}
+
+static ls_status take_memory(struct ls_coordinator *c, struct ls_err *err)
+{
+    const struct ls_plan *p = c->cfg.plan;
+    ls_status s = LS_OK;
+    c->nan_layers = ls_arena_take(&c->arena, p->logit_rows * sizeof *c->nan_layers);
+    c->result = ls_arena_take(&c->arena, p->limits.max_rows * sizeof *c->result);
+    c->lanes = ls_arena_take(&c->arena, (uint64_t)p->n_replicas * sizeof *c->lanes);
+    if (!c->nan_layers || !c->result || !c->lanes)
+        return ls_fail(err, LS_E_MEMORY, "out of memory: coordinator of %d replicas",
+                       p->n_replicas);
+    for (int i = 0; !s && i < p->n_replicas; i++)
+        s = take_lane(c, i, err);
+    return s;
 }
 
 ls_status ls_coordinator_create(struct ls_coordinator **out,
@@ -48,13 +67,9 @@ ls_status ls_coordinator_create(struct ls_coordinator **out,
     if (s)
         return s;
     struct ls_coordinator *c = memory;
-    const struct ls_plan *p = config->plan;
     c->cfg = *config;
     ls_arena_init(&c->arena);
     s = take_memory(c, err);
-    if (!s)
-        s = ls_scheduler_create(&c->scheduler, p, ls_plan_all_window(config->arch),
-                                config->placement_seed, config->prefix_reuse, err);
     if (s)
         ls_coordinator_destroy(c);
     else
@@ -66,11 +81,32 @@ void ls_coordinator_destroy(struct ls_coordinator *c)
 {
     if (!c)
         return;
-    for (int i = 0; c->records && i < c->cfg.plan->window; i++)
-        ls_step_finish(&c->records[i].step);
-    ls_scheduler_destroy(c->scheduler);
+    for (int r = 0; c->lanes && r < c->cfg.plan->n_replicas; r++) {
+        struct lane *l = &c->lanes[r];
+        for (int i = 0; l->records && i < c->cfg.plan->window; i++)
+            ls_step_finish(&l->records[i].step);
+        ls_scheduler_destroy(l->scheduler);
+    }
     ls_arena_finish(&c->arena);
     ls_free(c);
+}
+
+/* --- what all replicas do together -------------------------------------------------------- */
+
+static uint64_t in_flight(const struct ls_coordinator *c)
+{
+    uint64_t n = 0;
+    for (int r = 0; r < c->cfg.plan->n_replicas; r++)
+        n += ls_lane_in_flight(&c->lanes[r]);
+    return n;
+}
+
+static uint32_t n_running(const struct ls_coordinator *c)
+{
+    uint32_t n = 0;
+    for (int r = 0; r < c->cfg.plan->n_replicas; r++)
+        n += ls_scheduler_n_running(c->lanes[r].scheduler);
+    return n;
 }
 
 /* --- admission and steps ------------------------------------------------------------------ */
@@ -86,13 +122,28 @@ static ls_status ask_client(struct ls_coordinator *c)
     c->is_later = what == LS_NEXT_LATER;
     c->is_again = what == LS_NEXT_AGAIN;
     c->is_end = what == LS_NEXT_END;
-    return c->has_pending ? ls_scheduler_check(c->scheduler, &c->pending, &c->err) : LS_OK;
+    return c->has_pending ? ls_scheduler_check(c->lanes[0].scheduler, &c->pending, &c->err)
+                          : LS_OK;
 }
 
-static void start_pending(struct ls_coordinator *c)
+/* Of the replicas that have room, the one that runs fewest sequences; NULL: none has room. */
+static struct lane *choose_lane(struct ls_coordinator *c)
 {
-    uint32_t slot = ls_scheduler_add(c->scheduler, &c->pending);
-    c->slots[slot] = (struct running){
+    struct lane *best = NULL;
+    for (int r = 0; r < c->cfg.plan->n_replicas; r++) {
+        struct lane *l = &c->lanes[r];
+        if (ls_scheduler_has_room(l->scheduler, &c->pending) &&
+            (!best ||
+             ls_scheduler_n_running(l->scheduler) < ls_scheduler_n_running(best->scheduler)))
+            best = l;
+    }
+    return best;
+}
+
+static void start_pending(struct ls_coordinator *c, struct lane *l)
+{
+    uint32_t slot = ls_scheduler_add(l->scheduler, &c->pending);
+    l->slots[slot] = (struct running){
         .serial = ++c->next_serial, .seq = c->pending, .nan_layer = LS_NO_LAYER, .token = -1
     };
     c->has_pending = false;
@@ -108,30 +159,37 @@ static ls_status admit(struct ls_coordinator *c)
             if (s)
                 return s;
         }
-        if (!c->has_pending || !ls_scheduler_has_room(c->scheduler, &c->pending))
+        struct lane *l = c->has_pending ? choose_lane(c) : NULL;
+        if (!l)
             break;
-        start_pending(c);
+        start_pending(c, l);
     }
     return LS_OK;
 }
 
-static void submit_steps(struct ls_coordinator *c)
+static void submit_steps_of(struct ls_coordinator *c, struct lane *l)
 {
-    while (ls_coordinator_in_flight(c) < (uint64_t)c->cfg.plan->window) {
-        struct record *r = ls_coordinator_record(c, c->next_step);
-        if (!ls_scheduler_step(c->scheduler, &r->step))
+    while (ls_lane_in_flight(l) < (uint64_t)c->cfg.plan->window) {
+        struct record *r = ls_lane_record(c, l, l->next_step);
+        if (!ls_scheduler_step(l->scheduler, &r->step))
             return;
         for (uint32_t i = 0; i < r->step.n_rows; i++)
-            r->serial[i] = c->slots[r->step.rows[i].slot].serial;
+            r->serial[i] = l->slots[r->step.rows[i].slot].serial;
         r->next = 0;
         randombytes_buf(&r->step.nonce, sizeof r->step.nonce);
-        c->next_step++;
+        l->next_step++;
         c->stats.steps++;
         c->stats.tokens += r->step.n_tokens;
-        if (ls_coordinator_in_flight(c) > c->stats.max_in_flight)
-            c->stats.max_in_flight = ls_coordinator_in_flight(c);
-        ls_exchange_submit(c->cfg.exchange, &r->step);
+        if (ls_lane_in_flight(l) > c->stats.max_in_flight)
+            c->stats.max_in_flight = ls_lane_in_flight(l);
+        ls_exchange_submit(c->cfg.exchange, l->replica, &r->step);
     }
+}
+
+static void submit_steps(struct ls_coordinator *c)
+{
+    for (int r = 0; r < c->cfg.plan->n_replicas; r++)
+        submit_steps_of(c, &c->lanes[r]);
 }
 
 /* --- the thread --------------------------------------------------------------------------- */
@@ -143,14 +201,15 @@ static ls_status tick(struct ls_coordinator *c)
     if (!client->tick || now < c->next_tick_us)
         return LS_OK;
     c->next_tick_us = now + TICK_US;
-    return client->tick(client->arg, ls_scheduler_n_running(c->scheduler), &c->drain, &c->err);
+    return client->tick(client->arg, n_running(c), &c->drain, &c->err);
 }
 
-static unsigned char *next_frame(struct ls_coordinator *c, uint64_t wait_us, uint64_t *n)
+static unsigned char *next_frame(struct ls_coordinator *c, uint64_t wait_us, int *replica,
+                                 uint64_t *n)
 {
     const uint64_t begin = ls_now_us();
     c->stats.coordinator_us += begin - c->busy_since_us;
-    unsigned char *const bytes = ls_exchange_frame(c->cfg.exchange, wait_us, n);
+    unsigned char *const bytes = ls_exchange_frame(c->cfg.exchange, wait_us, replica, n);
     c->busy_since_us = ls_now_us();
     return bytes;
 }
@@ -159,26 +218,30 @@ static unsigned char *next_frame(struct ls_coordinator *c, uint64_t wait_us, uin
  * otherwise the first rows of a large step would go off in a small one. */
 static ls_status take_results(struct ls_coordinator *c)
 {
-    uint64_t n, oldest = c->oldest_step;
-    unsigned char *bytes = next_frame(c, c->is_again ? 0 : WAIT_US, &n);
+    uint64_t n;
+    int replica;
+    bool complete = false;
+    unsigned char *bytes = next_frame(c, c->is_again ? 0 : WAIT_US, &replica, &n);
     while (bytes) {
-        ls_status s = ls_coordinator_take_frame(c, bytes, n);
+        struct lane *l = &c->lanes[replica];
+        const uint64_t oldest = l->oldest_step;
+        ls_status s = ls_coordinator_take_frame(c, l, bytes, n);
         ls_exchange_frame_done(c->cfg.exchange);
         if (s)
             return s;
-        bool complete = c->oldest_step != oldest;
-        bytes = next_frame(c, complete ? 0 : WAIT_US, &n);
+        complete = complete || l->oldest_step != oldest;
+        bytes = next_frame(c, complete ? 0 : WAIT_US, &replica, &n);
     }
     return LS_OK;
 }
 
 static ls_status check_progress(struct ls_coordinator *c)
 {
-    if (ls_coordinator_in_flight(c) > 0 || c->is_again)
+    if (in_flight(c) > 0 || c->is_again)
         return LS_OK;
-    if (ls_scheduler_n_running(c->scheduler) > 0)
+    if (n_running(c) > 0)
         return ls_fail(&c->err, LS_E_INTERNAL, "%u sequences run but no step can be made",
-                       ls_scheduler_n_running(c->scheduler));
+                       n_running(c));
     return ls_fail(&c->err, LS_E_INTERNAL,
                    "the client has no sequence now although none is running");
 }
@@ -192,8 +255,7 @@ static ls_status coordinate(struct ls_coordinator *c)
         if (s)
             return s;
         submit_steps(c);
-        bool idle =
-            ls_coordinator_in_flight(c) == 0 && ls_scheduler_n_running(c->scheduler) == 0;
+        bool idle = in_flight(c) == 0 && n_running(c) == 0;
         if (idle && c->is_end && !c->has_pending)
             return LS_OK;
         if (idle && c->drain)
@@ -227,11 +289,14 @@ ls_status ls_coordinator_start(struct ls_coordinator *c, struct ls_err *err)
 
 ls_status ls_coordinator_join(struct ls_coordinator *c, struct ls_err *err)
 {
-    uint32_t in_use, peak;
     pthread_join(c->thread, NULL);
-    ls_scheduler_blocks(c->scheduler, &in_use, &peak);
-    c->stats.peak_blocks = peak;
-    c->stats.reused_blocks = ls_scheduler_reused_blocks(c->scheduler);
+    for (int r = 0; r < c->cfg.plan->n_replicas; r++) {
+        uint32_t in_use, peak;
+        ls_scheduler_blocks(c->lanes[r].scheduler, &in_use, &peak);
+        if (peak > c->stats.peak_blocks)
+            c->stats.peak_blocks = peak;
+        c->stats.reused_blocks += ls_scheduler_reused_blocks(c->lanes[r].scheduler);
+    }
     return c->status ? ls_fail(err, c->status, "%s", c->err.text) : LS_OK;
 }
 

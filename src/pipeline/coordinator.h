@@ -1,10 +1,10 @@
-/* Rank 0's second thread: admits the client's sequences, schedules steps, gives the client its
- * logits.
+/* Rank 0's second thread: admits the client's sequences, each to the replica that runs fewest,
+ * schedules steps, gives the client its logits.
  *
  * Layer: pipeline. Never calls MPI; talks to the computing thread through an exchange, and
- * opens the frames that it gets there, in place. Owns the scheduler and its record of every
- * step in flight, from which it knows exactly which frames must come back and refuses any
- * other. */
+ * opens the frames that it gets there, in place. Owns a scheduler for each replica and its
+ * record of every step in flight, from which it knows exactly which frames must come back and
+ * refuses any other. */
 #ifndef LS_PIPELINE_COORDINATOR_H
 #define LS_PIPELINE_COORDINATOR_H
 
@@ -20,8 +20,8 @@ struct ls_coordinator_config {
     const struct ls_arch *arch;
     const struct ls_client *client;
     struct ls_exchange *exchange;
-    struct ls_channel
-        *results; /* only to open frames; polled and returned by the other thread */
+    struct ls_channel *results; /* [n_replicas] only to open frames; polled and returned by the
+                                   other thread */
     uint64_t placement_seed;
     bool prefix_reuse;
 };

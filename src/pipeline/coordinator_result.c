@@ -4,9 +4,9 @@
 #include <inttypes.h>
 
 /* The sequence of a step's row, or NULL when it has ended since. */
-static struct running *owner(struct ls_coordinator *c, const struct record *r, uint32_t row)
+static struct running *owner(struct lane *l, const struct record *r, uint32_t row)
 {
-    struct running *run = &c->slots[r->step.rows[row].slot];
+    struct running *run = &l->slots[r->step.rows[row].slot];
     return run->serial == r->serial[row] && !run->ended ? run : NULL;
 }
 
@@ -38,13 +38,13 @@ static ls_status give_logits(struct ls_coordinator *c, struct running *run, uint
     return LS_OK;
 }
 
-static ls_status give_group(struct ls_coordinator *c, struct record *r,
+static ls_status give_group(struct ls_coordinator *c, struct lane *l, struct record *r,
                             const struct ls_result_group *g, const float *logits)
 {
     uint32_t sent = 0;
     for (uint32_t i = g->begin; i < g->end; i++) {
-        const struct ls_logit_place *p = &c->places[i];
-        struct running *run = owner(c, r, p->row);
+        const struct ls_logit_place *p = &l->places[i];
+        struct running *run = owner(l, r, p->row);
         if (run && p->digested)
             run->n_digested++;
         if (!p->sent)
@@ -62,68 +62,70 @@ static ls_status give_group(struct ls_coordinator *c, struct record *r,
     return LS_OK;
 }
 
-static ls_status end_sequence(struct ls_coordinator *c, uint32_t slot,
+static ls_status end_sequence(struct ls_coordinator *c, struct lane *l, uint32_t slot,
                               const unsigned char digest[LS_DIGEST_BYTES])
 {
-    struct running *run = &c->slots[slot];
+    struct running *run = &l->slots[slot];
     const struct ls_client *client = c->cfg.client;
-    ls_scheduler_end(c->scheduler, slot);
+    ls_scheduler_end(l->scheduler, slot);
     run->serial = 0;
     c->is_later = false;
     return client->done(client->arg, run->seq.id, digest, run->n_digested, &c->err);
 }
 
 /* All frames of the oldest step have come: sequences go on or end. */
-static ls_status complete_step(struct ls_coordinator *c, struct record *r)
+static ls_status complete_step(struct ls_coordinator *c, struct lane *l, struct record *r)
 {
     ls_status s = LS_OK;
     for (uint32_t i = 0; !s && i < r->step.n_rows; i++) {
         const struct ls_step_row *row = &r->step.rows[i];
-        struct running *run = &c->slots[row->slot];
+        struct running *run = &l->slots[row->slot];
         if (run->serial != r->serial[i])
             continue;
         int32_t nan_layer = c->result[i].nan_layer;
         if (nan_layer >= 0 && (run->nan_layer < 0 || nan_layer < run->nan_layer))
             run->nan_layer = nan_layer;
-        ls_scheduler_computed(c->scheduler, row->slot, row->first_pos + row->count,
+        ls_scheduler_computed(l->scheduler, row->slot, row->first_pos + row->count,
                               run->nan_layer < 0);
         if (run->seq.max_new == 0 && row->first_pos + row->count == run->seq.n_prompt)
             run->ended = true;
         if (run->ended)
-            s = end_sequence(c, row->slot, c->result[i].digest);
+            s = end_sequence(c, l, row->slot, c->result[i].digest);
         else if (run->token >= 0)
-            ls_scheduler_token(c->scheduler, row->slot, run->token);
+            ls_scheduler_token(l->scheduler, row->slot, run->token);
         run->token = -1;
     }
-    c->oldest_step++;
-    c->places_known = false;
+    l->oldest_step++;
+    l->places_known = false;
     return s;
 }
 
 /* Next group of the step that makes a frame; digests of the groups passed over are counted. */
-static struct ls_result_group next_group(struct ls_coordinator *c, struct record *r)
+static struct ls_result_group next_group(struct ls_coordinator *c, struct lane *l,
+                                         struct record *r)
 {
     for (;;) {
         struct ls_result_group g = ls_result_group(&r->step, c->cfg.plan->logit_rows, r->next);
         if (ls_result_has_frame(&g))
             return g;
-        give_group(c, r, &g, NULL);
+        give_group(c, l, r, &g, NULL);
         r->next = g.end;
     }
 }
 
-ls_status ls_coordinator_take_frame(struct ls_coordinator *c, unsigned char *bytes, uint64_t n)
+ls_status ls_coordinator_take_frame(struct ls_coordinator *c, struct lane *l,
+                                    unsigned char *bytes, uint64_t n)
 {
-    struct ls_channel *in = c->cfg.results;
-    if (ls_coordinator_in_flight(c) == 0) {
+    struct ls_channel *in = l->results;
+    if (ls_lane_in_flight(l) == 0) {
         ls_fail(&c->err, LS_E_NOT_ALLOWED, "a result while no step runs");
         return ls_channel_refuse(in, LS_E_NOT_ALLOWED, &c->err);
     }
-    struct record *r = ls_coordinator_record(c, c->oldest_step);
-    if (!c->places_known)
-        ls_step_logit_places(&r->step, c->places);
-    c->places_known = true;
-    struct ls_result_group g = next_group(c, r);
+    struct record *r = ls_lane_record(c, l, l->oldest_step);
+    if (!l->places_known)
+        ls_step_logit_places(&r->step, l->places);
+    l->places_known = true;
+    struct ls_result_group g = next_group(c, l, r);
     struct ls_frame_expect expect;
     struct ls_frame frame;
     ls_result_expect(&expect, &r->step, &g, (uint32_t)c->cfg.arch->vocab);
@@ -131,12 +133,12 @@ ls_status ls_coordinator_take_frame(struct ls_coordinator *c, unsigned char *byt
     ls_status s = ls_channel_open_frame(in, bytes, n, &expect, &frame, &payload, &c->err);
     if (s)
         return s;
-    s = ls_result_decode(payload, &r->step, c->places, &g, c->cfg.arch->n_layers, c->nan_layers,
+    s = ls_result_decode(payload, &r->step, l->places, &g, c->cfg.arch->n_layers, c->nan_layers,
                          c->result, &c->err);
     if (s)
         ls_channel_refuse(in, s, &c->err);
     else
-        s = give_group(c, r, &g, (const float *)(const void *)(payload + g.table_bytes));
+        s = give_group(c, l, r, &g, (const float *)(const void *)(payload + g.table_bytes));
     r->next = g.end;
-    return !s && g.last ? complete_step(c, r) : s;
+    return !s && g.last ? complete_step(c, l, r) : s;
 }

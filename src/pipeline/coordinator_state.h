@@ -27,14 +27,22 @@ struct record {
     uint32_t next;    /* logits row at which the next frame's group begins */
 };
 
-struct ls_coordinator {
-    struct ls_coordinator_config cfg;
+/* One pipeline: its sequences, and its steps in flight. */
+struct lane {
+    int replica;
     struct ls_scheduler *scheduler;
+    struct ls_channel *results;
     struct running *slots;  /* [n_slots] */
     struct record *records; /* [window], by step id */
-    uint64_t next_step, oldest_step, next_serial;
+    uint64_t next_step, oldest_step;
     struct ls_logit_place *places; /* [max_tokens], of the oldest step */
     bool places_known;
+};
+
+struct ls_coordinator {
+    struct ls_coordinator_config cfg;
+    struct lane *lanes; /* [n_replicas] */
+    uint64_t next_serial;
     int32_t *nan_layers;          /* [logit_rows] of one frame */
     struct ls_result_row *result; /* [max_rows] of a last frame */
     struct ls_sequence pending;   /* taken from the client, not admitted yet */
@@ -48,17 +56,19 @@ struct ls_coordinator {
     struct ls_err err;
 };
 
-static inline uint64_t ls_coordinator_in_flight(const struct ls_coordinator *c)
+static inline uint64_t ls_lane_in_flight(const struct lane *l)
 {
-    return c->next_step - c->oldest_step;
+    return l->next_step - l->oldest_step;
 }
 
-static inline struct record *ls_coordinator_record(struct ls_coordinator *c, uint64_t step)
+static inline struct record *ls_lane_record(const struct ls_coordinator *c, struct lane *l,
+                                            uint64_t step)
 {
-    return &c->records[step % (uint64_t)c->cfg.plan->window];
+    return &l->records[step % (uint64_t)c->cfg.plan->window];
 }
 
 /* Takes one RESULT frame of n bytes; with the last one of a step its sequences go on or end. */
-ls_status ls_coordinator_take_frame(struct ls_coordinator *c, unsigned char *bytes, uint64_t n);
+ls_status ls_coordinator_take_frame(struct ls_coordinator *c, struct lane *l,
+                                    unsigned char *bytes, uint64_t n);
 
 #endif

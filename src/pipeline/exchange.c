@@ -10,37 +10,48 @@
 struct frame {
     unsigned char *bytes;
     uint64_t n;
+    int replica;
+};
+
+struct lane {
+    struct ls_step **steps; /* [max_steps] ring */
+    int first_step, n_steps;
+    int n_lent, n_done; /* frames: not done; done and not taken back */
 };
 
 struct ls_exchange {
     pthread_mutex_t lock;
-    pthread_cond_t news;    /* for the coordinator: a frame, or closed */
-    struct ls_step **steps; /* [max_steps] ring */
-    int max_steps, first_step, n_steps;
-    struct frame *frames;                  /* [max_frames] ring */
-    int max_frames, first_frame, n_frames; /* lent and not done */
-    int n_done;                            /* not taken back yet */
+    pthread_cond_t news; /* for the coordinator: a frame, or closed */
+    struct lane *lanes;  /* [n_replicas] */
+    int n_replicas, max_steps, max_frames;
+    struct frame *frames; /* [n_replicas * max_frames] ring: lent and not done */
+    int first_frame, n_frames;
     bool closed, finished;
     struct ls_arena arena;
 };
 
 static ls_status take_memory(struct ls_exchange *x, struct ls_err *err)
 {
-    x->steps = ls_arena_take(&x->arena, (uint64_t)x->max_steps * sizeof *x->steps);
-    x->frames = ls_arena_take(&x->arena, (uint64_t)x->max_frames * sizeof *x->frames);
-    return x->steps && x->frames
-               ? LS_OK
-               : ls_fail(err, LS_E_MEMORY, "out of memory: hand-over of rank 0");
+    const uint64_t n = (uint64_t)x->n_replicas, steps = (uint64_t)x->max_steps;
+    x->lanes = ls_arena_take(&x->arena, n * sizeof *x->lanes);
+    x->frames = ls_arena_take(&x->arena, n * (uint64_t)x->max_frames * sizeof *x->frames);
+    struct ls_step **const all = ls_arena_take(&x->arena, n * steps * sizeof *all);
+    if (!x->lanes || !x->frames || !all)
+        return ls_fail(err, LS_E_MEMORY, "out of memory: hand-over of rank 0");
+    for (uint64_t i = 0; i < n; i++)
+        x->lanes[i].steps = all + i * steps;
+    return LS_OK;
 }
 
-ls_status ls_exchange_create(struct ls_exchange **out, int max_steps, int max_frames,
-                             struct ls_err *err)
+ls_status ls_exchange_create(struct ls_exchange **out, int n_replicas, int max_steps,
+                             int max_frames, struct ls_err *err)
 {
     void *memory = NULL;
     ls_status s = ls_alloc(&memory, sizeof(struct ls_exchange), "exchange", err);
     if (s)
         return s;
     struct ls_exchange *x = memory;
+    x->n_replicas = n_replicas;
     x->max_steps = max_steps;
     x->max_frames = max_frames;
     ls_arena_init(&x->arena);
@@ -68,22 +79,24 @@ void ls_exchange_destroy(struct ls_exchange *x)
     ls_free(x);
 }
 
-void ls_exchange_submit(struct ls_exchange *x, struct ls_step *step)
+void ls_exchange_submit(struct ls_exchange *x, int replica, struct ls_step *step)
 {
+    struct lane *l = &x->lanes[replica];
     pthread_mutex_lock(&x->lock);
-    assert(x->n_steps < x->max_steps);
-    x->steps[(x->first_step + x->n_steps++) % x->max_steps] = step;
+    assert(l->n_steps < x->max_steps);
+    l->steps[(l->first_step + l->n_steps++) % x->max_steps] = step;
     pthread_mutex_unlock(&x->lock);
 }
 
-struct ls_step *ls_exchange_take(struct ls_exchange *x)
+struct ls_step *ls_exchange_take(struct ls_exchange *x, int replica)
 {
+    struct lane *l = &x->lanes[replica];
     struct ls_step *step = NULL;
     pthread_mutex_lock(&x->lock);
-    if (x->n_steps > 0) {
-        step = x->steps[x->first_step];
-        x->first_step = (x->first_step + 1) % x->max_steps;
-        x->n_steps--;
+    if (l->n_steps > 0) {
+        step = l->steps[l->first_step];
+        l->first_step = (l->first_step + 1) % x->max_steps;
+        l->n_steps--;
     }
     pthread_mutex_unlock(&x->lock);
     return step;
@@ -99,7 +112,8 @@ static struct timespec later(uint64_t wait_us)
     return t;
 }
 
-unsigned char *ls_exchange_frame(struct ls_exchange *x, uint64_t wait_us, uint64_t *n)
+unsigned char *ls_exchange_frame(struct ls_exchange *x, uint64_t wait_us, int *replica,
+                                 uint64_t *n)
 {
     unsigned char *bytes = NULL;
     struct timespec until = later(wait_us);
@@ -110,6 +124,7 @@ unsigned char *ls_exchange_frame(struct ls_exchange *x, uint64_t wait_us, uint64
     if (x->n_frames > 0 && !x->closed) {
         bytes = x->frames[x->first_frame].bytes;
         *n = x->frames[x->first_frame].n;
+        *replica = x->frames[x->first_frame].replica;
     }
     pthread_mutex_unlock(&x->lock);
     return bytes;
@@ -119,30 +134,35 @@ void ls_exchange_frame_done(struct ls_exchange *x)
 {
     pthread_mutex_lock(&x->lock);
     assert(x->n_frames > 0);
-    x->first_frame = (x->first_frame + 1) % x->max_frames;
+    struct lane *l = &x->lanes[x->frames[x->first_frame].replica];
+    x->first_frame = (x->first_frame + 1) % (x->n_replicas * x->max_frames);
     x->n_frames--;
-    x->n_done++;
+    l->n_lent--;
+    l->n_done++;
     pthread_mutex_unlock(&x->lock);
 }
 
-bool ls_exchange_lend(struct ls_exchange *x, unsigned char *bytes, uint64_t n)
+bool ls_exchange_lend(struct ls_exchange *x, int replica, unsigned char *bytes, uint64_t n)
 {
+    struct lane *l = &x->lanes[replica];
     pthread_mutex_lock(&x->lock);
-    bool has_room = x->n_frames + x->n_done < x->max_frames;
+    bool has_room = l->n_lent + l->n_done < x->max_frames;
     if (has_room) {
-        x->frames[(x->first_frame + x->n_frames++) % x->max_frames] =
-            (struct frame){ .bytes = bytes, .n = n };
+        x->frames[(x->first_frame + x->n_frames++) % (x->n_replicas * x->max_frames)] =
+            (struct frame){ .bytes = bytes, .n = n, .replica = replica };
+        l->n_lent++;
         pthread_cond_signal(&x->news);
     }
     pthread_mutex_unlock(&x->lock);
     return has_room;
 }
 
-int ls_exchange_take_back(struct ls_exchange *x)
+int ls_exchange_take_back(struct ls_exchange *x, int replica)
 {
+    struct lane *l = &x->lanes[replica];
     pthread_mutex_lock(&x->lock);
-    int n = x->n_done;
-    x->n_done = 0;
+    int n = l->n_done;
+    l->n_done = 0;
     pthread_mutex_unlock(&x->lock);
     return n;
 }

@@ -13,16 +13,17 @@
 
 struct ls_exchange;
 
-/* At most max_steps submitted and not taken; at most max_frames frames lent. */
-ls_status ls_exchange_create(struct ls_exchange **out, int max_steps, int max_frames,
-                             struct ls_err *err);
+/* For each replica at most max_steps submitted and not taken, and max_frames frames lent. */
+ls_status ls_exchange_create(struct ls_exchange **out, int n_replicas, int max_steps,
+                             int max_frames, struct ls_err *err);
 void ls_exchange_destroy(struct ls_exchange *x); /* takes NULL */
 
 /* --- coordinator -------------------------------------------------------------------------- */
-void ls_exchange_submit(struct ls_exchange *x, struct ls_step *step);
-/* The oldest result frame, waiting up to wait_us; NULL when none came or the run is closed. It
- * is the coordinator's, to open in place, until ls_exchange_frame_done. */
-unsigned char *ls_exchange_frame(struct ls_exchange *x, uint64_t wait_us, uint64_t *n);
+void ls_exchange_submit(struct ls_exchange *x, int replica, struct ls_step *step);
+/* The oldest result frame of any replica, waiting up to wait_us; NULL when none came or the run
+ * is closed. It is the coordinator's, to open in place, until ls_exchange_frame_done. */
+unsigned char *ls_exchange_frame(struct ls_exchange *x, uint64_t wait_us, int *replica,
+                                 uint64_t *n);
 void ls_exchange_frame_done(struct ls_exchange *x);
 /* True once the computing thread has given up: the coordinator returns at once. */
 bool ls_exchange_is_closed(struct ls_exchange *x);
@@ -30,11 +31,11 @@ bool ls_exchange_is_closed(struct ls_exchange *x);
 void ls_exchange_finish(struct ls_exchange *x);
 
 /* --- computing thread --------------------------------------------------------------------- */
-struct ls_step *ls_exchange_take(struct ls_exchange *x); /* NULL: no step is waiting */
-/* Lends a frame where it lies, no copy; false: too many are lent. */
-bool ls_exchange_lend(struct ls_exchange *x, unsigned char *bytes, uint64_t n);
-/* How many frames, the oldest first, have come back since the last call. */
-int ls_exchange_take_back(struct ls_exchange *x);
+struct ls_step *ls_exchange_take(struct ls_exchange *x, int replica); /* NULL: none waits */
+/* Lends a frame where it lies, no copy; false: too many of this replica are lent. */
+bool ls_exchange_lend(struct ls_exchange *x, int replica, unsigned char *bytes, uint64_t n);
+/* How many frames of the replica, the oldest first, have come back since the last call. */
+int ls_exchange_take_back(struct ls_exchange *x, int replica);
 bool ls_exchange_is_finished(struct ls_exchange *x);
 void ls_exchange_close(struct ls_exchange *x);
 

@@ -54,8 +54,8 @@ int ls_plan_all_window(const struct ls_arch *arch)
 uint64_t ls_plan_step_payload(const struct ls_plan *plan, const struct ls_arch *arch,
                               int first_layer)
 {
-    uint64_t element = ls_fmt_bytes(arch->dtype);
-    uint64_t width = (uint64_t)ls_inbound_width(arch, first_layer);
+    uint64_t element = first_layer ? ls_fmt_bytes(arch->dtype) : sizeof(int32_t);
+    uint64_t width = first_layer ? (uint64_t)ls_inbound_width(arch, first_layer) : 1;
     return ls_step_max_bytes(&plan->limits) + plan->limits.max_tokens * width * element;
 }
 
@@ -71,44 +71,57 @@ int ls_plan_step_buffers(const struct ls_plan *plan)
 }
 
 /* A link within one process has no receiving buffers: results wait where they were computed. */
-int ls_plan_result_sends(const struct ls_plan *plan)
+int ls_plan_result_sends(const struct ls_plan *plan, int rank)
 {
-    return plan->n_stages == 1 ? LS_RESULT_RECEIVES : LS_RESULT_SENDS;
+    return plan->n_stages == 1 && rank == 0 ? LS_RESULT_RECEIVES : LS_RESULT_SENDS;
 }
 
-/* Scratch memory: one payload for each end of a link to another rank. */
-static uint64_t packing_bytes(const struct ls_plan *plan, const struct ls_arch *arch, int stage)
+int ls_plan_result_receives(const struct ls_plan *plan)
 {
-    const struct ls_stage_plan *sp = &plan->stages[stage];
-    int last = plan->n_stages - 1;
-    uint64_t bytes = 0;
-    if (stage > 0)
+    const int share = LS_RESULT_RECEIVES / plan->n_replicas;
+    return share > LS_RESULT_SENDS ? share : LS_RESULT_SENDS;
+}
+
+/* Links from other ranks on which rank 0 receives results. */
+static uint64_t n_result_links(const struct ls_plan *plan)
+{
+    return (uint64_t)(plan->n_replicas - (plan->n_stages == 1));
+}
+
+/* Scratch memory: one payload for each end of a link to another rank, but for those that carry
+ * tokens only. */
+static uint64_t packing_bytes(const struct ls_plan *plan, const struct ls_arch *arch, int rank)
+{
+    const struct ls_stage_plan *sp = &plan->stages[rank];
+    uint64_t n_results = rank == 0 ? n_result_links(plan) : ls_plan_is_last(plan, rank);
+    uint64_t bytes = n_results * ls_plan_result_payload(plan, arch);
+    if (!ls_plan_is_first(plan, rank))
         bytes += ls_plan_step_payload(plan, arch, sp->first_layer);
-    if (stage < last)
+    if (!ls_plan_is_last(plan, rank))
         bytes += ls_plan_step_payload(plan, arch, sp->last_layer);
-    if (last > 0 && (stage == 0 || stage == last))
-        bytes += ls_plan_result_payload(plan, arch);
     return bytes;
 }
 
 /* What the links of one rank hold. */
-static uint64_t link_bytes(const struct ls_plan *plan, const struct ls_arch *arch, int stage)
+static uint64_t link_bytes(const struct ls_plan *plan, const struct ls_arch *arch, int rank)
 {
-    const struct ls_stage_plan *sp = &plan->stages[stage];
-    uint64_t bytes = ls_control_bytes(stage == 0 ? plan->n_stages - 1 : 1);
+    const struct ls_stage_plan *sp = &plan->stages[rank];
+    uint64_t bytes = ls_control_bytes(rank == 0 ? ls_plan_n_ranks(plan) - 1 : 1);
     uint64_t n = (uint64_t)ls_plan_step_buffers(plan);
-    if (stage > 0)
-        bytes += n * ls_channel_bytes(ls_plan_step_payload(plan, arch, sp->first_layer));
-    if (stage < plan->n_stages - 1)
-        bytes += n * ls_channel_bytes(ls_plan_step_payload(plan, arch, sp->last_layer));
     uint64_t result = ls_channel_bytes(ls_plan_result_payload(plan, arch));
+    if (rank > 0)
+        bytes += n * ls_channel_bytes(ls_plan_step_payload(plan, arch, sp->first_layer));
+    if (!ls_plan_is_last(plan, rank))
+        bytes += n * ls_channel_bytes(ls_plan_step_payload(plan, arch, sp->last_layer));
     if (plan->pack)
-        bytes += packing_bytes(plan, arch, stage);
-    if (stage == plan->n_stages - 1)
-        bytes += (uint64_t)ls_plan_result_sends(plan) * result;
-    if (stage == 0 && plan->n_stages > 1)
-        bytes += LS_RESULT_RECEIVES * result;
-    return bytes;
+        bytes += packing_bytes(plan, arch, rank);
+    if (ls_plan_is_last(plan, rank))
+        bytes += (uint64_t)ls_plan_result_sends(plan, rank) * result;
+    if (rank > 0)
+        return bytes;
+    bytes += n_result_links(plan) * (uint64_t)ls_plan_result_receives(plan) * result;
+    return bytes + (uint64_t)(plan->n_replicas - 1) * n *
+                       ls_channel_bytes(ls_plan_step_payload(plan, arch, 0));
 }
 
 /* --- the size of a step ------------------------------------------------------------------- */
@@ -184,7 +197,7 @@ static ls_status too_little(const struct ls_rank_report *report, int rank,
                    "buffers, %s are "
                    "available; use more ranks on more hosts, or a smaller budget",
                    rank, report->host, sp->first_layer, sp->last_layer - 1,
-                   ls_plan_size_text(sp->weights_bytes, weights),
+                   ls_plan_size_text(ls_stage_weights_share(sp), weights),
                    ls_plan_size_text(ls_stage_work_bytes(sp), scratch),
                    ls_plan_size_text(report->memory_bytes, room));
 }
@@ -196,7 +209,7 @@ static ls_status blocks_allowed(const struct ls_plan *plan, const struct ls_arch
                                 struct ls_err *err)
 {
     const struct ls_stage_plan *sp = &plan->stages[rank];
-    uint64_t fixed = sp->weights_bytes + ls_stage_work_bytes(sp);
+    uint64_t fixed = ls_stage_weights_share(sp) + ls_stage_work_bytes(sp);
     if (report->memory_bytes && fixed >= report->memory_bytes)
         return too_little(report, rank, sp, err);
     uint64_t room = wish->kv_bytes ? wish->kv_bytes : UINT64_MAX;
@@ -269,7 +282,7 @@ static ls_status check_one_context(const struct ls_plan *plan, const struct ls_a
 /* Scratch depends on the number of slots, which the cache may still lower: an upper bound. */
 void ls_plan_fill_scratch(struct ls_plan *plan, const struct ls_arch *arch)
 {
-    for (int i = 0; i < plan->n_stages; i++) {
+    for (int i = 0; i < ls_plan_n_ranks(plan); i++) {
         struct ls_stage_plan *sp = &plan->stages[i];
         sp->scratch_bytes =
             ls_stage_scratch_bytes(arch, sp->first_layer, sp->last_layer, sp->threads,
@@ -283,7 +296,7 @@ static ls_status check_explicit_kv(const struct ls_plan *plan,
                                    struct ls_err *err)
 {
     const struct ls_stage_plan *sp = &plan->stages[rank];
-    uint64_t need = sp->weights_bytes + ls_stage_work_bytes(sp) + sp->kv_bytes;
+    uint64_t need = ls_stage_weights_share(sp) + ls_stage_work_bytes(sp) + sp->kv_bytes;
     if (!report->memory_bytes || need <= report->memory_bytes)
         return LS_OK;
     char text[4][LS_SIZE_TEXT];
@@ -291,7 +304,7 @@ static ls_status check_explicit_kv(const struct ls_plan *plan,
                    "rank %d on %s: %s of weights, %s of scratch and link buffers and %s of "
                    "cache do not fit into the "
                    "%s available; lower kv-memory",
-                   rank, report->host, ls_plan_size_text(sp->weights_bytes, text[0]),
+                   rank, report->host, ls_plan_size_text(ls_stage_weights_share(sp), text[0]),
                    ls_plan_size_text(ls_stage_work_bytes(sp), text[1]),
                    ls_plan_size_text(sp->kv_bytes, text[2]),
                    ls_plan_size_text(report->memory_bytes, text[3]));
@@ -306,7 +319,7 @@ static ls_status size_cache(struct ls_plan *plan, const struct ls_arch *arch,
     uint64_t blocks = ls_min_u64((uint64_t)worst * lim->n_slots, LS_PLAN_MAX_BLOCKS);
     lim->n_blocks = (uint32_t)blocks;
     ls_plan_fill_scratch(plan, arch);
-    for (int r = 0; r < plan->n_stages; r++) {
+    for (int r = 0; r < ls_plan_n_ranks(plan); r++) {
         uint64_t allowed = 0;
         ls_status s = blocks_allowed(plan, arch, wish, &reports[r], r, &allowed, err);
         if (!s)
@@ -319,7 +332,7 @@ static ls_status size_cache(struct ls_plan *plan, const struct ls_arch *arch,
     lim->n_slots = (uint32_t)ls_min_u64(lim->n_slots, blocks);
     fill_limits(plan);
     ls_plan_fill_scratch(plan, arch);
-    for (int r = 0; r < plan->n_stages; r++) {
+    for (int r = 0; r < ls_plan_n_ranks(plan); r++) {
         plan->stages[r].kv_bytes = blocks * ls_plan_block_bytes(arch, &plan->stages[r]);
         ls_status s = check_explicit_kv(plan, &reports[r], r, err);
         if (s)
@@ -339,8 +352,8 @@ static int32_t choose_silence(const struct ls_plan *plan, const struct ls_arch *
     double longest_s = 0;
     if (wish->silence_s > 0)
         return wish->silence_s;
-    for (int s = 0; s < plan->n_stages; s++) {
-        const struct ls_stage_plan *sp = &plan->stages[s];
+    for (int r = 0; r < ls_plan_n_ranks(plan); r++) {
+        const struct ls_stage_plan *sp = &plan->stages[r];
         for (int l = sp->first_layer; l < sp->last_layer; l++) {
             /* two bytes a weight; of experts only the chosen ones are computed */
             double weights = (double)ls_weights_bytes(arch, ckpt, l, l + 1) / 2;
@@ -355,31 +368,12 @@ static int32_t choose_silence(const struct ls_plan *plan, const struct ls_arch *
                                             : (int32_t)(longest_s * 3);
 }
 
-static ls_status choose_stages(struct ls_plan *plan, const struct ls_arch *arch,
-                               const struct ls_run_wish *wish, int n_ranks, struct ls_err *err)
+/* The plan of ranks that are cut into so many stages. */
+static ls_status form(struct ls_plan *plan, const struct ls_arch *arch,
+                      const struct ls_checkpoint *ckpt, const struct ls_run_wish *wish,
+                      const struct ls_rank_report *reports, int n_ranks, struct ls_err *err)
 {
-    if (n_ranks > LS_MAX_STAGES)
-        return ls_fail(err, LS_E_REFUSED, "%d ranks, at most %d are supported", n_ranks,
-                       LS_MAX_STAGES);
-    if (wish->stages && wish->stages != n_ranks)
-        return ls_fail(err, LS_E_REFUSED,
-                       "stages: %d wanted, but %d rank%s started; every rank is one stage",
-                       wish->stages, n_ranks, n_ranks == 1 ? " was" : "s were");
-    if (n_ranks > arch->n_layers)
-        return ls_fail(err, LS_E_REFUSED,
-                       "%d ranks but the model has only %d layers, and every rank needs at "
-                       "least one; start at most %d",
-                       n_ranks, arch->n_layers, arch->n_layers);
-    plan->n_stages = n_ranks;
-    return LS_OK;
-}
-
-ls_status ls_plan_form(struct ls_plan *plan, const struct ls_arch *arch,
-                       const struct ls_checkpoint *ckpt, const struct ls_run_wish *wish,
-                       const struct ls_rank_report *reports, int n_ranks, struct ls_err *err)
-{
-    memset(plan, 0, sizeof *plan);
-    ls_status s = choose_stages(plan, arch, wish, n_ranks, err);
+    ls_status s = LS_OK;
     for (int r = 0; !s && r < n_ranks; r++)
         s = choose("threads", wish->threads, reports[r].cores, LS_MAX_THREADS,
                    &plan->stages[r].threads, err);
@@ -388,6 +382,7 @@ ls_status ls_plan_form(struct ls_plan *plan, const struct ls_arch *arch,
     if (s)
         return s;
     fill_limits(plan);
+    ls_plan_share_weights(plan, wish, reports);
     s = ls_plan_place_layers(plan, arch, ckpt, wish, reports, err);
     if (s)
         return s;
@@ -396,6 +391,27 @@ ls_status ls_plan_form(struct ls_plan *plan, const struct ls_arch *arch,
     if (s == LS_E_MEMORY && !wish->kv_bytes)
         return ls_plan_advise(plan, arch, ckpt, reports, err);
     return s ? s : ls_plan_check(plan, arch, n_ranks, err);
+}
+
+ls_status ls_plan_form(struct ls_plan *plan, const struct ls_arch *arch,
+                       const struct ls_checkpoint *ckpt, const struct ls_run_wish *wish,
+                       const struct ls_rank_report *reports, int n_ranks, struct ls_err *err)
+{
+    int fewest, most;
+    ls_status s = ls_plan_count_stages(arch, wish, n_ranks, &fewest, &most, err);
+    for (int n = fewest; !s && n <= most; n++) {
+        if (n_ranks % n)
+            continue;
+        memset(plan, 0, sizeof *plan);
+        plan->n_stages = n;
+        plan->n_replicas = n_ranks / n;
+        s = form(plan, arch, ckpt, wish, reports, n_ranks, err);
+        if (!s)
+            return LS_OK;
+        if (s == LS_E_MEMORY && n < most)
+            s = LS_OK;
+    }
+    return s ? s : err->status;
 }
 
 /* --- check -------------------------------------------------------------------------------- */
@@ -413,10 +429,12 @@ static ls_status check_ranges(const struct ls_plan *plan, const struct ls_arch *
         ls_status s = ls_plan_check_cut(i, sp->first_layer, arch, err);
         if (s)
             return s;
-        if (sp->threads < 1 || sp->threads > LS_MAX_THREADS)
-            return ls_fail(err, LS_E_REFUSED, "plan: stage %d has %d threads", i, sp->threads);
         expected = sp->last_layer;
     }
+    for (int r = 0; r < ls_plan_n_ranks(plan); r++)
+        if (plan->stages[r].threads < 1 || plan->stages[r].threads > LS_MAX_THREADS)
+            return ls_fail(err, LS_E_REFUSED, "plan: rank %d has %d threads", r,
+                           plan->stages[r].threads);
     if (expected != arch->n_layers)
         return ls_fail(err, LS_E_REFUSED, "plan: covers %d layers, the model has %d", expected,
                        arch->n_layers);
@@ -443,10 +461,12 @@ ls_status ls_plan_check(const struct ls_plan *plan, const struct ls_arch *arch, 
                         struct ls_err *err)
 {
     const struct ls_step_limits *lim = &plan->limits;
-    if (plan->n_stages != n_ranks)
-        return ls_fail(err, LS_E_REFUSED, "plan: %d stages for %d ranks", plan->n_stages,
-                       n_ranks);
+    if (ls_plan_n_ranks(plan) != n_ranks)
+        return ls_fail(err, LS_E_REFUSED, "plan: %d replicas of %d stages for %d ranks",
+                       plan->n_replicas, plan->n_stages, n_ranks);
     ls_status s = check_ranges(plan, arch, err);
+    if (!s)
+        s = ls_plan_check_replicas(plan, err);
     if (!s)
         s = ls_step_limits_check(lim, err);
     if (s)

@@ -9,8 +9,11 @@
 #include "stage/step.h"
 #include "tensor/checkpoint.h"
 
+#include <stdbool.h>
+
 enum {
-    LS_MAX_STAGES = 1024,
+    LS_MAX_STAGES = 1024, /* and ranks: stages x replicas */
+    LS_REPLICAS_AUTO = -1,
     LS_MAX_HOST = 64,
     LS_MAX_PATH = 4096,
     LS_MAX_LAYERS_TEXT = 4096,
@@ -20,7 +23,7 @@ enum {
     LS_MAX_SILENCE_S = 3600,
     /* byte forms on the control links */
     LS_WISH_BYTES = LS_MAX_PATH + LS_MAX_LAYERS_TEXT + 128,
-    LS_PLAN_BYTES = 44 * LS_MAX_STAGES + 128,
+    LS_PLAN_BYTES = 52 * LS_MAX_STAGES + 128,
     /* buffers of the links that carry results */
     LS_RESULT_SENDS = 2,
     LS_RESULT_RECEIVES = 10, /* those that the coordinator has not read yet included */
@@ -31,6 +34,7 @@ struct ls_run_wish {
     char model[LS_MAX_PATH];         /* checkpoint folder */
     char layers[LS_MAX_LAYERS_TEXT]; /* "0-3,4-7": one inclusive range per stage */
     int32_t stages, threads, context, budget, chunk, window, max_sequences;
+    int32_t replicas;  /* pipelines; LS_REPLICAS_AUTO: as many as memory allows */
     uint64_t kv_bytes; /* --kv-memory, per rank */
     int32_t pack;      /* enum ls_pack */
     int32_t cpu_path;  /* enum ls_cpu_path; the fastest to try */
@@ -39,6 +43,7 @@ struct ls_run_wish {
     uint8_t digests;          /* any digest is wanted */
     uint8_t trace;            /* every rank records what it does when */
     uint8_t prefix_reuse;     /* rank 0: equal beginnings of prompts are computed once */
+    uint8_t own_weights;      /* every rank loads its own copy, whoever holds the same layers */
     uint8_t strict_placement; /* what placement.h warns of is refused */
     uint64_t placement_seed;  /* nonzero shuffles KV blocks and slots: for the tests that
                                  show that bits do not depend on it */
@@ -58,10 +63,19 @@ struct ls_rank_report {
 struct ls_stage_plan {
     int32_t first_layer, last_layer; /* global, half-open */
     int32_t threads;
-    uint64_t weights_bytes, kv_bytes; /* predicted, of this rank */
+    int32_t weights_rank; /* the rank whose copy of the weights this one uses; mostly its own */
+    int32_t n_sharing;    /* ranks that use that copy, this one included */
+    uint64_t weights_bytes, kv_bytes; /* predicted, of this rank's layers */
     uint64_t scratch_bytes;           /* the same; what its steps work in */
     uint64_t link_bytes;              /* the same; buffers of its links */
 };
+
+/* Its part of the copy that it uses. */
+static inline uint64_t ls_stage_weights_share(const struct ls_stage_plan *stage)
+{
+    uint64_t n = (uint64_t)stage->n_sharing;
+    return (stage->weights_bytes + n - 1) / n;
+}
 
 /* What a stage needs beside weights and cache. */
 static inline uint64_t ls_stage_work_bytes(const struct ls_stage_plan *stage)
@@ -71,7 +85,7 @@ static inline uint64_t ls_stage_work_bytes(const struct ls_stage_plan *stage)
 
 struct ls_plan {
     unsigned char run_id[16];
-    int32_t n_stages; /* stage s is on rank s */
+    int32_t n_stages, n_replicas; /* stage s of replica r is on rank r * n_stages + s */
     struct ls_step_limits limits;
     int32_t budget, chunk; /* tokens of a step; of one prompt in a step */
     int32_t window;        /* steps in flight */
@@ -79,8 +93,28 @@ struct ls_plan {
     int32_t pack;          /* enum ls_pack: of steps and results */
     int32_t silence_s;     /* without a sign of life for so long a rank is given up; more than a
                               layer of a full step may take */
-    struct ls_stage_plan stages[LS_MAX_STAGES];
+    struct ls_stage_plan stages[LS_MAX_STAGES]; /* by rank */
 };
+
+static inline int ls_plan_n_ranks(const struct ls_plan *plan)
+{
+    return plan->n_stages * plan->n_replicas;
+}
+
+static inline int ls_plan_stage_of(const struct ls_plan *plan, int rank)
+{
+    return rank % plan->n_stages;
+}
+
+static inline bool ls_plan_is_first(const struct ls_plan *plan, int rank)
+{
+    return ls_plan_stage_of(plan, rank) == 0;
+}
+
+static inline bool ls_plan_is_last(const struct ls_plan *plan, int rank)
+{
+    return ls_plan_stage_of(plan, rank) == plan->n_stages - 1;
+}
 
 /* Splits n_layers over n_stages so that the slowest stage is as fast as can be: the largest
  * cost over stages is minimal; cost[l] >= 0 per layer, head_cost on the last stage, embed_cost
@@ -106,8 +140,9 @@ ls_status ls_plan_split_over(const uint64_t *cost, const uint64_t *bytes, int n_
 ls_status ls_plan_parse_layers(const char *text, int n_layers, int n_stages, int32_t *first,
                                struct ls_err *err);
 
-/* Forms the plan. reports has n_ranks entries; a size that does not fit is refused with the
- * numbers and the smallest change that would fit. run_id is left to the caller. */
+/* Forms the plan. With LS_REPLICAS_AUTO the cut into the fewest stages that fits. reports has
+ * n_ranks entries; a size that does not fit is refused with the numbers and the smallest change
+ * that would fit. run_id is left to the caller. */
 ls_status ls_plan_form(struct ls_plan *plan, const struct ls_arch *arch,
                        const struct ls_checkpoint *ckpt, const struct ls_run_wish *wish,
                        const struct ls_rank_report *reports, int n_ranks, struct ls_err *err);
@@ -124,9 +159,11 @@ uint64_t ls_plan_result_payload(const struct ls_plan *plan, const struct ls_arch
 /* Events of a step at most, but for the blocks that slots adopt: closes and opens per slot,
  * trims and a partial block per row, the full blocks. */
 uint32_t ls_plan_step_events(const struct ls_step_limits *limits);
-/* Buffers of one link that carries steps; of the last stage for its results. */
+/* Buffers of one link that carries steps; of the last stage on `rank` for its results; of rank
+ * 0 for the results of one replica. */
 int ls_plan_step_buffers(const struct ls_plan *plan);
-int ls_plan_result_sends(const struct ls_plan *plan);
+int ls_plan_result_sends(const struct ls_plan *plan, int rank);
+int ls_plan_result_receives(const struct ls_plan *plan);
 
 /* Byte forms. encode writes at most LS_WISH_BYTES or LS_PLAN_BYTES and returns the size; decode
  * takes exactly n untrusted bytes and checks every field's range (LS_E_SHAPE). The plan's form

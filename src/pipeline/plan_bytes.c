@@ -10,14 +10,14 @@
 enum { DIGEST = 32 };
 
 /* The numbers of a wish in the order in which they travel. */
-enum { N_WISH_NUMBERS = 10, N_WISH_FLAGS = 6 };
+enum { N_WISH_NUMBERS = 11, N_WISH_FLAGS = 7 };
 
 static void wish_numbers(struct ls_run_wish *w, int32_t *at[N_WISH_NUMBERS])
 {
     int32_t *const numbers[N_WISH_NUMBERS] = { &w->stages,        &w->threads,  &w->context,
                                                &w->budget,        &w->chunk,    &w->window,
                                                &w->max_sequences, &w->cpu_path, &w->silence_s,
-                                               &w->pack };
+                                               &w->pack,          &w->replicas };
     memcpy(at, numbers, sizeof numbers);
 }
 
@@ -35,7 +35,8 @@ size_t ls_wish_encode(const struct ls_run_wish *wish, unsigned char out[LS_WISH_
     ls_put_u64(&w, copy.placement_seed);
     const unsigned char flags[N_WISH_FLAGS] = { copy.f32_activations, copy.check_bytes,
                                                 copy.digests,         copy.strict_placement,
-                                                copy.trace,           copy.prefix_reuse };
+                                                copy.trace,           copy.prefix_reuse,
+                                                copy.own_weights };
     ls_put_bytes(&w, flags, sizeof flags);
     return LS_WISH_BYTES - w.left;
 }
@@ -61,6 +62,7 @@ ls_status ls_wish_decode(struct ls_run_wish *wish, const unsigned char *bytes, s
     got.strict_placement = flags[3];
     got.trace = flags[4];
     got.prefix_reuse = flags[5];
+    got.own_weights = flags[6];
     bool good = ls_reader_done(&r) && got.cpu_path >= 0 && got.cpu_path < LS_N_CPU_PATHS &&
                 got.pack >= 0 && got.pack < LS_N_PACKS;
     for (int i = 0; i < N_WISH_FLAGS; i++)
@@ -82,15 +84,17 @@ static void put_body(struct ls_writer *w, const struct ls_plan *plan)
         lim->max_tokens,           lim->n_slots,           lim->n_blocks,
         lim->max_blocks_per_slot,  lim->context,           (uint32_t)plan->budget,
         (uint32_t)plan->chunk,     (uint32_t)plan->window, plan->logit_rows,
-        (uint32_t)plan->silence_s, (uint32_t)plan->pack
+        (uint32_t)plan->silence_s, (uint32_t)plan->pack,   (uint32_t)plan->n_replicas
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         ls_put_u32(w, words[i]);
-    for (int i = 0; i < plan->n_stages; i++) {
+    for (int i = 0; i < ls_plan_n_ranks(plan); i++) {
         const struct ls_stage_plan *sp = &plan->stages[i];
         ls_put_i32(w, sp->first_layer);
         ls_put_i32(w, sp->last_layer);
         ls_put_i32(w, sp->threads);
+        ls_put_i32(w, sp->weights_rank);
+        ls_put_i32(w, sp->n_sharing);
         ls_put_u64(w, sp->weights_bytes);
         ls_put_u64(w, sp->kv_bytes);
         ls_put_u64(w, sp->scratch_bytes);
@@ -113,15 +117,19 @@ static bool get_body(struct ls_reader *r, struct ls_plan *plan)
     plan->logit_rows = ls_get_u32(r);
     plan->silence_s = ls_get_i32(r);
     plan->pack = ls_get_i32(r);
+    plan->n_replicas = ls_get_i32(r);
     if (plan->pack < 0 || plan->pack >= LS_N_PACKS)
         return false;
-    if (plan->n_stages < 1 || plan->n_stages > LS_MAX_STAGES || plan->silence_s < 1)
+    if (plan->n_stages < 1 || plan->n_stages > LS_MAX_STAGES || plan->n_replicas < 1 ||
+        plan->n_replicas > LS_MAX_STAGES / plan->n_stages || plan->silence_s < 1)
         return false;
-    for (int i = 0; i < plan->n_stages; i++) {
+    for (int i = 0; i < ls_plan_n_ranks(plan); i++) {
         struct ls_stage_plan *sp = &plan->stages[i];
         sp->first_layer = ls_get_i32(r);
         sp->last_layer = ls_get_i32(r);
         sp->threads = ls_get_i32(r);
+        sp->weights_rank = ls_get_i32(r);
+        sp->n_sharing = ls_get_i32(r);
         sp->weights_bytes = ls_get_u64(r);
         sp->kv_bytes = ls_get_u64(r);
         sp->scratch_bytes = ls_get_u64(r);

@@ -42,11 +42,20 @@ static uint64_t cache_bytes(const struct ls_plan *plan, const struct ls_arch *ar
     return bytes / LS_KV_SHARE_PERCENT * 100 + 100;
 }
 
+/* Ranks that use one copy of weights, at least. */
+static uint64_t fewest_sharing(const struct ls_plan *plan)
+{
+    uint64_t fewest = UINT64_MAX;
+    for (int r = 0; r < ls_plan_n_ranks(plan); r++)
+        fewest = ls_min_u64(fewest, (uint64_t)plan->stages[r].n_sharing);
+    return fewest;
+}
+
 static ls_status find_units(struct units *u, const struct ls_plan *plan,
                             const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
                             uint64_t sequences, struct ls_err *err)
 {
-    uint64_t n = (uint64_t)arch->n_layers;
+    uint64_t n = (uint64_t)arch->n_layers, n_sharing = fewest_sharing(plan);
     *u = (struct units){ .n = 0 };
     ls_arena_init(&u->arena);
     u->begin = ls_arena_take(&u->arena, n * sizeof *u->begin);
@@ -59,7 +68,7 @@ static ls_status find_units(struct units *u, const struct ls_plan *plan,
             u->begin[u->n++] = l;
         uint64_t weights = ls_weights_bytes(arch, ckpt, l, l + 1);
         u->cost[u->n - 1] += weights;
-        u->bytes[u->n - 1] += weights + cache_bytes(plan, arch, l, sequences);
+        u->bytes[u->n - 1] += weights / n_sharing + cache_bytes(plan, arch, l, sequences);
     }
     return LS_OK;
 }
@@ -69,8 +78,9 @@ static void take_split(struct ls_plan *plan, const struct ls_arch *arch,
                        const struct ls_checkpoint *ckpt, const struct units *u,
                        const int32_t *first)
 {
-    for (int i = 0; i < plan->n_stages; i++) {
-        struct ls_stage_plan *sp = &plan->stages[i];
+    for (int r = 0; r < ls_plan_n_ranks(plan); r++) {
+        struct ls_stage_plan *sp = &plan->stages[r];
+        const int i = ls_plan_stage_of(plan, r);
         sp->first_layer = u ? u->begin[first[i]] : first[i];
         sp->last_layer = !u                    ? first[i + 1]
                          : first[i + 1] < u->n ? u->begin[first[i + 1]]
@@ -88,6 +98,20 @@ static uint64_t room_of(const struct ls_plan *plan, const struct ls_rank_report 
         return UINT64_MAX;
     bool known = ls_add_u64(ls_stage_work_bytes(&plan->stages[rank]), cache, &used);
     return known && memory > used ? memory - used : 0;
+}
+
+/* What is there for a stage in every replica. */
+static struct ls_split_rank weakest(const struct ls_plan *plan,
+                                    const struct ls_rank_report *reports, int stage,
+                                    uint64_t cache)
+{
+    struct ls_split_rank least = { .room_bytes = UINT64_MAX, .speed = UINT32_MAX };
+    for (int r = stage; r < ls_plan_n_ranks(plan); r += plan->n_stages) {
+        const uint32_t speed = (uint32_t)plan->stages[r].threads;
+        least.room_bytes = ls_min_u64(least.room_bytes, room_of(plan, reports, r, cache));
+        least.speed = speed < least.speed ? speed : least.speed;
+    }
+    return least;
 }
 
 /* Whether the split of equal ranks is what is wanted: equal speed, and every share fits. */
@@ -123,9 +147,7 @@ static ls_status place(struct ls_plan *plan, const struct ls_arch *arch,
         take_split(plan, arch, ckpt, &u, first);
         ls_plan_fill_scratch(plan, arch);
         for (int i = 0; i < plan->n_stages; i++)
-            ranks[i] =
-                (struct ls_split_rank){ .room_bytes = room_of(plan, reports, i, wish->kv_bytes),
-                                        .speed = (uint32_t)plan->stages[i].threads };
+            ranks[i] = weakest(plan, reports, i, wish->kv_bytes);
         if (!is_good(plan, &u, first, ranks))
             s = ls_plan_split_over(u.cost, u.bytes, u.n, ranks, plan->n_stages, first, err);
         if (!s)
@@ -188,9 +210,9 @@ static uint64_t largest_host(const struct ls_plan *plan, const struct ls_rank_re
                              int *rank)
 {
     uint64_t most = 0;
-    for (int r = 0; r < plan->n_stages; r++) {
+    for (int r = 0; r < ls_plan_n_ranks(plan); r++) {
         uint64_t memory = 0;
-        for (int q = 0; q < plan->n_stages; q++)
+        for (int q = 0; q < ls_plan_n_ranks(plan); q++)
             if (!strcmp(reports[q].host, reports[r].host))
                 memory += reports[q].memory_bytes;
         if (memory > most)

@@ -13,6 +13,15 @@ const char *ls_plan_size_text(uint64_t bytes, char text[LS_SIZE_TEXT]);
 /* Bytes of one KV block in every layer of the stage. */
 uint64_t ls_plan_block_bytes(const struct ls_arch *arch, const struct ls_stage_plan *sp);
 
+/* How many stages the ranks may be cut into: from the wish, or the numbers to try in turn. */
+ls_status ls_plan_count_stages(const struct ls_arch *arch, const struct ls_run_wish *wish,
+                               int n_ranks, int *fewest, int *most, struct ls_err *err);
+
+/* Which ranks of a host hold the same layers, and so use one copy of their weights: the lowest
+ * one's. */
+void ls_plan_share_weights(struct ls_plan *plan, const struct ls_run_wish *wish,
+                           const struct ls_rank_report *reports);
+
 /* Scratch of every stage, from its layers and threads and the plan's limits. */
 void ls_plan_fill_scratch(struct ls_plan *plan, const struct ls_arch *arch);
 
@@ -22,6 +31,9 @@ void ls_plan_fill_scratch(struct ls_plan *plan, const struct ls_arch *arch);
 ls_status ls_plan_place_layers(struct ls_plan *plan, const struct ls_arch *arch,
                                const struct ls_checkpoint *ckpt, const struct ls_run_wish *wish,
                                const struct ls_rank_report *reports, struct ls_err *err);
+
+/* What a plan says of replicas and shared weights (LS_E_REFUSED). */
+ls_status ls_plan_check_replicas(const struct ls_plan *plan, struct ls_err *err);
 
 /* Whether a stage may begin at this layer (LS_E_REFUSED). */
 ls_status ls_plan_check_cut(int stage, int first_layer, const struct ls_arch *arch,

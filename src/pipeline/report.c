@@ -52,6 +52,8 @@ size_t ls_view_encode(const struct ls_rank_view *view, unsigned char out[LS_VIEW
     ls_put_i32(&w, view->cpu_quota);
     ls_put_i32(&w, view->host_cpus);
     ls_put_u64(&w, report->memory_bytes);
+    ls_put_u32(&w, view->pid);
+    ls_put_i32(&w, view->weights_fd);
     for (int i = 0; i < LS_CPU_WORDS; i++)
         ls_put_u64(&w, view->cpus[i]);
     ls_put_bytes(&w, report->checkpoint_digest, DIGEST);
@@ -71,6 +73,8 @@ ls_status ls_view_decode(struct ls_rank_view *view, const unsigned char *bytes, 
     view->cpu_quota = ls_get_i32(&r);
     view->host_cpus = ls_get_i32(&r);
     report->memory_bytes = ls_get_u64(&r);
+    view->pid = ls_get_u32(&r);
+    view->weights_fd = ls_get_i32(&r);
     for (int i = 0; i < LS_CPU_WORDS; i++)
         view->cpus[i] = ls_get_u64(&r);
     ls_get_bytes(&r, report->checkpoint_digest, DIGEST);

@@ -15,9 +15,11 @@ struct ls_rank_view {
     char text[LS_ERR_TEXT];
     struct ls_rank_report report; /* of the whole host until ls_views_share */
     uint64_t cpus[LS_CPU_WORDS];
-    int32_t cpu_quota; /* of the job on this host; 0: none */
-    int32_t host_cpus; /* that the job could use there if nothing were bound; 0: unknown */
-    int voted;         /* on rank 0: 1 + the last phase that this rank has voted on */
+    int32_t cpu_quota;  /* of the job on this host; 0: none */
+    int32_t host_cpus;  /* that the job could use there if nothing were bound; 0: unknown */
+    uint32_t pid;       /* of a rank that has loaded weights for others: where they are, */
+    int32_t weights_fd; /* -1: none */
+    int voted;          /* on rank 0: 1 + the last phase that this rank has voted on */
 };
 
 /* Fills the report: cores, memory, and digests of checkpoint and program. */

@@ -115,7 +115,10 @@ void ls_session_destroy(struct ls_session *s)
     ls_control_destroy(s->control);
     ls_channel_close(&s->step_in);
     ls_channel_close(&s->step_out);
-    ls_channel_close(&s->result_in);
+    for (int r = 0; s->result_in && r < s->plan.n_replicas; r++) {
+        ls_channel_close(&s->result_in[r]);
+        ls_channel_close(&s->feeds[r]);
+    }
     ls_channel_close(&s->result_out);
     ls_keyring_destroy(s->keyring);
     ls_arena_finish(&s->arena);
@@ -152,14 +155,15 @@ struct lead {
 static ls_status make_lead(struct lead *l, struct ls_session *s, const struct ls_client *client,
                            struct ls_err *err)
 {
-    ls_status st = ls_exchange_create(&l->exchange, s->plan.window, LS_RESULT_RECEIVES, err);
+    ls_status st = ls_exchange_create(&l->exchange, s->plan.n_replicas, s->plan.window,
+                                      ls_plan_result_receives(&s->plan), err);
     if (st)
         return st;
     const struct ls_coordinator_config config = { .plan = &s->plan,
                                                   .arch = &s->arch,
                                                   .client = client,
                                                   .exchange = l->exchange,
-                                                  .results = &s->result_in,
+                                                  .results = s->result_in,
                                                   .placement_seed = s->wish.placement_seed,
                                                   .prefix_reuse = s->wish.prefix_reuse };
     st = ls_coordinator_create(&l->coordinator, &config, err);

@@ -15,7 +15,7 @@ struct ls_session {
     struct ls_comm *comm;
     struct ls_keyring *keyring;
     struct ls_control *control;
-    int rank, n_ranks; /* stage s is on rank s */
+    int rank, n_ranks;
     struct ls_run_wish wish;
     struct ls_arena arena; /* of arch */
     struct ls_arch arch;
@@ -25,15 +25,19 @@ struct ls_session {
     const struct ls_kernels *kernels;
     int kernels_failed;
     struct ls_plan plan;
-    struct ls_placement placement; /* rank 0 */
-    struct ls_rank_view *looking;  /* what the look of this rank fills */
-    struct ls_rank_view view;      /* the others: what this rank sees */
+    struct ls_placement placement;  /* rank 0 */
+    struct ls_rank_view *looking;   /* what the look of this rank fills */
+    struct ls_rank_view view;       /* the others: what this rank sees */
+    struct ls_weights_home weights; /* of the stage */
     struct ls_stage *stage;
     bool (*progress)(void *arg); /* called by the stage between layers, while a run goes on */
     void *progress_arg;
-    struct ls_channel step_in, step_out;     /* from the stage before, to the stage behind */
-    struct ls_channel result_in, result_out; /* on rank 0; on the last stage */
-    struct ls_stage_stats *stats;            /* rank 0: [n_ranks], else [1] */
+    struct ls_channel step_in, step_out;  /* from the stage before, to the stage behind; into a
+                                             first stage other than rank 0: from rank 0 */
+    struct ls_channel result_out;         /* on a last stage */
+    struct ls_channel *result_in, *feeds; /* on rank 0, else NULL: [n_replicas] results; steps
+                                             to first stages, of which replica 0 needs none */
+    struct ls_stage_stats *stats;         /* rank 0: [n_ranks], else [1] */
     struct ls_trace *traces; /* the same, own one first; NULL unless the wish says trace */
     struct ls_run_stats run_stats;
     int missing;    /* rank 0: the first rank that had no last word; 0: none */
@@ -42,6 +46,9 @@ struct ls_session {
     bool started;   /* both votes passed: the other ranks are in, or on their way to, the run */
     bool ran;
 };
+
+/* Opens this rank's links for steps and results; what their keys were made from is wiped. */
+ls_status ls_links_open(struct ls_session *session, struct ls_err *err);
 
 /* Start-up of rank 0 and of the others, up to GO. On failure the other ranks have been told. */
 ls_status ls_startup_lead(struct ls_session *session, struct ls_err *err);

@@ -5,13 +5,16 @@
 #include "base/fault.h"
 #include "model/weights.h"
 #include "pipeline/apart.h"
+#include "pipeline/bytes.h"
 #include "pipeline/report.h"
 #include "pipeline/session_state.h"
 #include "stage/stage.h"
 
 #include <inttypes.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     WISH_S = 24 * 3600,      /* rank 0 may be reading its input from a slow pipe first */
@@ -19,6 +22,7 @@ enum {
     LOOK_BYTES_S = 6 * 3600, /* and to digest all of its bytes */
     VOTE_S = 120,
     LOAD_S = 600,                /* and, beside that, */
+    LOAD_BYTES = 8,              /* of an order to load: whose weights to use */
     LOAD_BYTES_PER_S = 20000000, /* a slow shared file system */
 };
 
@@ -35,10 +39,16 @@ static uint64_t look_seconds(const struct ls_session *s)
 static uint64_t load_seconds(const struct ls_session *s)
 {
     uint64_t most = 0;
-    for (int i = 0; i < s->plan.n_stages; i++)
+    for (int i = 0; i < ls_plan_n_ranks(&s->plan); i++)
         if (s->plan.stages[i].weights_bytes > most)
             most = s->plan.stages[i].weights_bytes;
     return LOAD_S + most / LOAD_BYTES_PER_S;
+}
+
+/* Whether the rank loads weights from the checkpoint, or uses another's. */
+static bool reads_weights(const struct ls_session *s, int rank)
+{
+    return s->plan.stages[rank].weights_rank == rank;
 }
 
 /* --- what every rank does ----------------------------------------------------------------- */
@@ -85,66 +95,35 @@ static ls_status check_plan(const struct ls_session *s, struct ls_err *err)
     return LS_OK;
 }
 
-static ls_status open_steps(struct ls_session *s, struct ls_err *err)
-{
-    const struct ls_plan *p = &s->plan;
-    const struct ls_stage_plan *mine = &p->stages[s->rank];
-    struct ls_channel_config config = { .tag = LS_TAG_STEP,
-                                        .pack = (enum ls_pack)p->pack,
-                                        .n_buffers = ls_plan_step_buffers(p) };
-    ls_status st = LS_OK;
-    if (s->rank > 0) {
-        config.peer = s->rank - 1;
-        config.direction = LS_RECV;
-        config.max_payload = ls_plan_step_payload(p, &s->arch, mine->first_layer);
-        st = ls_channel_open(&s->step_in, s->keyring, &config, err);
-    }
-    if (!st && s->rank < s->n_ranks - 1) {
-        config.peer = s->rank + 1;
-        config.direction = LS_SEND;
-        config.max_payload = ls_plan_step_payload(p, &s->arch, mine->last_layer);
-        st = ls_channel_open(&s->step_out, s->keyring, &config, err);
-    }
-    return st;
-}
-
-static ls_status open_results(struct ls_session *s, struct ls_err *err)
-{
-    int last = s->n_ranks - 1;
-    struct ls_channel_config config = { .tag = LS_TAG_RESULT,
-                                        .pack = (enum ls_pack)s->plan.pack,
-                                        .max_payload =
-                                            ls_plan_result_payload(&s->plan, &s->arch) };
-    ls_status st = LS_OK;
-    if (s->rank == last) {
-        config.peer = 0;
-        config.direction = LS_SEND;
-        config.n_buffers = ls_plan_result_sends(&s->plan);
-        st = ls_channel_open(&s->result_out, s->keyring, &config, err);
-    }
-    if (!st && s->rank == 0) {
-        config.peer = last;
-        config.direction = LS_RECV;
-        config.n_buffers = LS_RESULT_RECEIVES;
-        st = ls_channel_open(&s->result_in, s->keyring, &config, err);
-    }
-    return st;
-}
-
-/* The last links of the session: what their keys were made from is wiped. */
-static ls_status open_links(struct ls_session *s, struct ls_err *err)
-{
-    ls_status st = open_steps(s, err);
-    if (!st)
-        st = open_results(s, err);
-    ls_keyring_close(s->keyring);
-    return st;
-}
-
 static bool stage_progress(void *arg)
 {
     struct ls_session *s = arg;
     return !s->progress || s->progress(s->progress_arg);
+}
+
+/* Whose copy of the weights this rank uses: known to be that of this run and these layers. */
+static void tag_weights(struct ls_session *s, const struct ls_stage_plan *mine)
+{
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, NULL, 0, sizeof s->weights.tag);
+    crypto_generichash_update(&state, s->plan.run_id, sizeof s->plan.run_id);
+    crypto_generichash_update(&state, (const unsigned char *)&mine->first_layer,
+                              sizeof mine->first_layer);
+    crypto_generichash_update(&state, (const unsigned char *)&mine->last_layer,
+                              sizeof mine->last_layer);
+    crypto_generichash_final(&state, s->weights.tag, sizeof s->weights.tag);
+}
+
+static ls_status make_stage(struct ls_session *s, const struct ls_stage_config *config,
+                            struct ls_err *err)
+{
+    const ls_status st = ls_stage_create(&s->stage, config, err);
+    if (st == LS_E_REFUSED && config->weights.kind == LS_WEIGHTS_ADOPTED)
+        ls_fail_prefix(err,
+                       "the weights of rank %d cannot be shared (--share-weights off gives "
+                       "every rank its own)",
+                       s->plan.stages[s->rank].weights_rank);
+    return st;
 }
 
 static ls_status load_apart(void *arg, struct ls_err *err)
@@ -163,6 +142,7 @@ static ls_status load_apart(void *arg, struct ls_err *err)
                                             .kernels = s->kernels,
                                             .first_layer = mine->first_layer,
                                             .last_layer = mine->last_layer,
+                                            .weights = s->weights,
                                             .n_threads = mine->threads,
                                             .limits = s->plan.limits,
                                             .max_logit_rows = s->plan.logit_rows,
@@ -170,16 +150,21 @@ static ls_status load_apart(void *arg, struct ls_err *err)
                                             .progress_arg = s };
     if (LS_FAULT(LOAD, s->rank))
         return ls_fail(err, LS_E_COMPUTE, "a fault of the test");
-    return ls_stage_create(&s->stage, &config, err);
+    return make_stage(s, &config, err);
 }
 
 /* Only loading is apart: links are opened by the thread that calls MPI. */
 static ls_status load(struct ls_session *s, struct ls_err *err)
 {
+    const struct ls_stage_plan *mine = &s->plan.stages[s->rank];
     ls_control_set_doing(s->control, LS_DOING_LOAD, 0);
+    s->weights.kind = mine->weights_rank != s->rank ? LS_WEIGHTS_ADOPTED
+                      : mine->n_sharing > 1         ? LS_WEIGHTS_OFFERED
+                                                    : LS_WEIGHTS_OWN;
+    tag_weights(s, mine);
     ls_control_set_silence(s->control, s->plan.silence_s);
     ls_status st = ls_apart_run(s->control, load_apart, s, &s->abandoned, err);
-    return st ? st : open_links(s, err);
+    return st ? st : ls_links_open(s, err);
 }
 
 /* --- rank 0 ------------------------------------------------------------------------------- */
@@ -191,6 +176,8 @@ static ls_status take_vote(struct ls_session *s, int rank, const struct ls_messa
     struct ls_rank_view vote;
     char name[LS_RANK_NAME];
     ls_status st = LS_OK;
+    vote.pid = 0;
+    vote.weights_fd = -1;
     if (m->id != (uint64_t)phase)
         st = ls_fail(err, LS_E_SHAPE, "vote %" PRIu64 ", expected %d", m->id, (int)phase);
     if (!st)
@@ -199,6 +186,8 @@ static ls_status take_vote(struct ls_session *s, int rank, const struct ls_messa
         ls_channel_refuse(&s->control->in[rank], st, err);
     if (!st && phase == LS_PHASE_WISH)
         *view = vote;
+    view->pid = vote.pid;
+    view->weights_fd = vote.weights_fd;
     if (!st && vote.status)
         st = ls_fail(err, vote.status, "%s", vote.text);
     if (st && st != LS_E_DRAINED) /* which names its rank */
@@ -227,38 +216,56 @@ static ls_status poll_vote(struct ls_session *s, int rank, enum ls_plan_phase ph
     return st;
 }
 
-static ls_status too_late(const struct ls_session *s, enum ls_plan_phase phase,
+/* Whether this rank is to vote now and has not. Without `all` only those are asked who load
+ * weights from the checkpoint. */
+static bool is_missing(const struct ls_session *s, const struct ls_rank_view *views, int rank,
+                       enum ls_plan_phase phase, bool all)
+{
+    const bool asked = all || phase != LS_PHASE_LOAD || reads_weights(s, rank);
+    return asked && views[rank].voted != (int)phase + 1;
+}
+
+static ls_status too_late(const struct ls_session *s, enum ls_plan_phase phase, bool all,
                           const struct ls_rank_view *views, struct ls_err *err)
 {
     static const char *const whats[] = { "report", "vote on the plan",
                                          "word that it has loaded" };
     char name[LS_RANK_NAME];
     int rank = 1;
-    while (rank < s->n_ranks - 1 && views[rank].voted == (int)phase + 1)
+    while (rank < s->n_ranks - 1 && !is_missing(s, views, rank, phase, all))
         rank++;
     return ls_fail(err, LS_E_LINK, "%s: no %s within the deadline",
                    ls_control_name(s->control, rank, name), whats[phase]);
 }
 
-/* Waits for the votes of all other ranks; the first refusal ends the wait. */
-static ls_status gather(struct ls_session *s, enum ls_plan_phase phase, uint64_t seconds,
-                        struct ls_rank_view *views, struct ls_err *err)
+/* Waits for the votes of all other ranks, or of those who load weights; the first refusal ends
+ * the wait. */
+static ls_status gather_some(struct ls_session *s, enum ls_plan_phase phase, bool all,
+                             uint64_t seconds, struct ls_rank_view *views, struct ls_err *err)
 {
     uint64_t deadline = after(seconds);
     unsigned idle = 0;
-    int n_missing = s->n_ranks - 1;
+    int n_missing = 0;
+    for (int r = 1; r < s->n_ranks; r++)
+        n_missing += is_missing(s, views, r, phase, all);
     while (n_missing > 0) {
         ls_status st = ls_control_tend(s->control, err);
         for (int r = 1; !st && r < s->n_ranks; r++)
-            if (views[r].voted != (int)phase + 1)
+            if (is_missing(s, views, r, phase, all))
                 st = poll_vote(s, r, phase, &views[r], &n_missing, err);
         if (!st && n_missing > 0 && ls_now_us() > deadline)
-            st = too_late(s, phase, views, err);
+            st = too_late(s, phase, all, views, err);
         if (st)
             return st;
         ls_comm_idle(&idle);
     }
     return LS_OK;
+}
+
+static ls_status gather(struct ls_session *s, enum ls_plan_phase phase, uint64_t seconds,
+                        struct ls_rank_view *views, struct ls_err *err)
+{
+    return gather_some(s, phase, true, seconds, views, err);
 }
 
 static ls_status judge_placement(struct ls_session *s, const struct ls_rank_view *views,
@@ -308,6 +315,41 @@ static ls_status tell_plan(struct ls_session *s, struct ls_err *err)
     return ls_control_tell_all(s->control, LS_KIND_PLAN, LS_PHASE_PLAN, bytes, n, err);
 }
 
+/* Orders the ranks to load that read weights, or those that use what others have read. */
+static ls_status order_load(struct ls_session *s, bool readers,
+                            const struct ls_rank_view *views, struct ls_err *err)
+{
+    ls_status st = LS_OK;
+    for (int r = 1; !st && r < s->n_ranks; r++) {
+        const struct ls_rank_view *owner = &views[s->plan.stages[r].weights_rank];
+        unsigned char body[LOAD_BYTES];
+        struct ls_writer w = { .at = body, .left = sizeof body };
+        if (reads_weights(s, r) != readers)
+            continue;
+        ls_put_u32(&w, owner->pid);
+        ls_put_i32(&w, owner->weights_fd);
+        st =
+            ls_control_send(s->control, r, LS_KIND_PLAN, LS_PHASE_LOAD, body, sizeof body, err);
+    }
+    return st;
+}
+
+/* Who shares another rank's weights is asked when they are there. */
+static ls_status lead_load(struct ls_session *s, struct ls_rank_view *views, struct ls_err *err)
+{
+    ls_status st = order_load(s, true, views, err);
+    if (!st)
+        st = load(s, err);
+    if (st)
+        return st;
+    views[0].pid = (uint32_t)getpid();
+    views[0].weights_fd = ls_stage_weights_fd(s->stage);
+    st = gather_some(s, LS_PHASE_LOAD, false, load_seconds(s), views, err);
+    if (!st)
+        st = order_load(s, false, views, err);
+    return st ? st : gather(s, LS_PHASE_LOAD, load_seconds(s), views, err);
+}
+
 static ls_status lead(struct ls_session *s, struct ls_rank_view *views, struct ls_err *err)
 {
     if (s->wish.silence_s > 0)
@@ -326,11 +368,7 @@ static ls_status lead(struct ls_session *s, struct ls_rank_view *views, struct l
     if (!st)
         st = gather(s, LS_PHASE_PLAN, VOTE_S, views, err);
     if (!st)
-        st = ls_control_tell_all(s->control, LS_KIND_PLAN, LS_PHASE_LOAD, NULL, 0, err);
-    if (!st)
-        st = load(s, err);
-    if (!st)
-        st = gather(s, LS_PHASE_LOAD, load_seconds(s), views, err);
+        st = lead_load(s, views, err);
     if (!st)
         st = ls_control_tell_all(s->control, LS_KIND_PLAN, LS_PHASE_GO, NULL, 0, err);
     return st;
@@ -383,6 +421,8 @@ static ls_status vote(struct ls_session *s, enum ls_plan_phase phase, struct ls_
     snprintf(view->text, sizeof view->text, "%s", verdict ? err->text : "");
     snprintf(view->report.host, sizeof view->report.host, "%.*s", LS_MAX_HOST - 1,
              ls_comm_host(s->comm));
+    view->pid = (uint32_t)getpid();
+    view->weights_fd = s->stage ? ls_stage_weights_fd(s->stage) : -1;
     size_t n = ls_view_encode(view, bytes);
     struct ls_err later = { .status = LS_OK };
     ls_status st = ls_control_send(s->control, 0, LS_KIND_VOTE, phase, bytes, n, &later);
@@ -441,6 +481,29 @@ static ls_status follow_plan(struct ls_session *s, struct ls_rank_view *view,
     return st ? st : vote(s, LS_PHASE_PLAN, view, verdict, err);
 }
 
+static ls_status follow_load(struct ls_session *s, struct ls_rank_view *view,
+                             struct ls_err *err)
+{
+    struct ls_message m;
+    const uint64_t wait_s = VOTE_S + (reads_weights(s, s->rank) ? 0 : 2 * load_seconds(s));
+    ls_status st = await(s, LS_PHASE_LOAD, wait_s, &m, err);
+    if (st)
+        return st;
+    struct ls_reader r = { .at = m.body, .left = m.n };
+    s->weights.pid = ls_get_u32(&r);
+    s->weights.fd = ls_get_i32(&r);
+    ls_status verdict = LS_OK;
+    if (!ls_reader_done(&r)) {
+        verdict =
+            ls_fail(err, LS_E_SHAPE, "an order to load that cannot be read (%zu bytes)", m.n);
+        ls_channel_refuse(&s->control->in[0], verdict, err);
+    }
+    st = ls_control_done(s->control, 0, verdict ? NULL : err);
+    if (!st && !verdict)
+        verdict = load(s, err);
+    return st ? st : vote(s, LS_PHASE_LOAD, view, verdict, err);
+}
+
 static ls_status follow_order(struct ls_session *s, enum ls_plan_phase phase, uint64_t seconds,
                               struct ls_err *err)
 {
@@ -467,9 +530,7 @@ ls_status ls_startup_follow(struct ls_session *s, struct ls_err *err)
     if (!st)
         st = follow_plan(s, view, err);
     if (!st)
-        st = follow_order(s, LS_PHASE_LOAD, VOTE_S, err);
-    if (!st)
-        st = vote(s, LS_PHASE_LOAD, view, load(s, err), err);
+        st = follow_load(s, view, err);
     if (!st)
         st = follow_order(s, LS_PHASE_GO, 2 * load_seconds(s), err);
     if (st == LS_E_DRAINED && s->control->heeded)

@@ -19,8 +19,9 @@ static ls_status take_traces(struct ls_session *s, struct ls_err *err)
 ls_status ls_worker_create(struct ls_worker **out, struct ls_session *session,
                            struct ls_exchange *exchange, struct ls_err *err)
 {
-    void *memory = NULL, *places = NULL;
-    const struct ls_step_limits *lim = &session->plan.limits;
+    void *memory = NULL, *places = NULL, *to_feed = NULL;
+    const struct ls_plan *p = &session->plan;
+    const struct ls_step_limits *lim = &p->limits;
     ls_status st = ls_alloc(&memory, sizeof(struct ls_worker), "worker", err);
     if (st)
         return st;
@@ -28,7 +29,10 @@ ls_status ls_worker_create(struct ls_worker **out, struct ls_session *session,
     w->s = session;
     w->exchange = exchange;
     if (session->rank > 0)
-        st = ls_step_init(&w->step, lim, 0, err);
+        st = ls_step_init(&w->step, lim, ls_plan_is_first(p, session->rank), err);
+    else
+        st = ls_alloc(&to_feed, (uint64_t)p->n_replicas * sizeof *w->to_feed, "feeds", err);
+    w->to_feed = to_feed;
     if (!st && ls_worker_is_last(w))
         st = ls_alloc(&places, lim->max_tokens * sizeof *w->places, "logit places", err);
     w->places = places;
@@ -48,6 +52,7 @@ void ls_worker_destroy(struct ls_worker *w)
         return;
     ls_step_finish(&w->step);
     ls_free(w->places);
+    ls_free(w->to_feed);
     ls_free(w);
 }
 

@@ -48,8 +48,12 @@ static void fill_link_counts(struct ls_worker *w)
     add_sending(sum, &s->step_out);
     add_sending(sum, &s->result_out);
     add_receiving(sum, &s->step_in);
-    add_receiving(sum, &s->result_in);
     sum->copies = s->step_out.counts.copies + s->result_out.counts.copies;
+    for (int r = 0; s->rank == 0 && r < s->plan.n_replicas; r++) {
+        add_sending(sum, &s->feeds[r]);
+        add_receiving(sum, &s->result_in[r]);
+        sum->copies += s->feeds[r].counts.copies;
+    }
 }
 
 static void fill_stats(struct ls_worker *w)
@@ -77,7 +81,8 @@ static void let_through(struct ls_worker *w)
 {
     ls_comm_progress(w->s->comm, NULL);
     ls_channel_discard(&w->s->step_in, NULL);
-    ls_channel_discard(&w->s->result_in, NULL);
+    for (int r = 0; w->s->rank == 0 && r < w->s->plan.n_replicas; r++)
+        ls_channel_discard(&w->s->result_in[r], NULL);
 }
 
 static bool sends_are_idle(struct ls_worker *w)

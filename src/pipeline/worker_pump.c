@@ -75,13 +75,11 @@ static ls_status look_at_control(struct ls_worker *w, struct ls_err *err)
 }
 
 /* Rank 0: results go on to the coordinator as they come. */
-static ls_status hand_results_over(struct ls_worker *w, struct ls_err *err)
+static ls_status hand_results_over(struct ls_worker *w, int replica, struct ls_err *err)
 {
-    struct ls_channel *in = &w->s->result_in;
+    struct ls_channel *in = &w->s->result_in[replica];
     ls_status st = LS_OK;
-    if (w->s->rank != 0)
-        return st;
-    for (int n = ls_exchange_take_back(w->exchange); !st && n > 0; n--)
+    for (int n = ls_exchange_take_back(w->exchange, replica); !st && n > 0; n--)
         st = ls_channel_return(in, err);
     while (!st) {
         unsigned char *bytes;
@@ -91,7 +89,7 @@ static ls_status hand_results_over(struct ls_worker *w, struct ls_err *err)
             return st;
         if (LS_FAULT(GATHER, 0))
             return ls_fail(err, LS_E_COMPUTE, "a fault of the test");
-        if (!ls_exchange_lend(w->exchange, bytes, n))
+        if (!ls_exchange_lend(w->exchange, replica, bytes, n))
             return LS_OK;
         st = ls_link_hold(in->link, err);
     }
@@ -103,8 +101,10 @@ void ls_worker_pump(struct ls_worker *w)
     if (w->failed || w->stopped)
         return;
     ls_status st = ls_comm_progress(w->s->comm, &w->failure);
-    if (!st)
-        st = hand_results_over(w, &w->failure);
+    for (int r = 0; !st && w->s->rank == 0 && r < w->s->plan.n_replicas; r++)
+        st = hand_results_over(w, r, &w->failure);
+    if (!st && w->s->rank == 0)
+        st = ls_worker_feed(w, &w->failure);
     if (!st)
         st = look_at_control(w, &w->failure);
     w->failed = st;

@@ -11,7 +11,8 @@ struct ls_worker {
     struct ls_session *s;
     struct ls_exchange *exchange;  /* rank 0 */
     struct ls_step step;           /* rank > 0: the step being run */
-    struct ls_logit_place *places; /* last stage: [max_tokens] */
+    struct ls_step **to_feed;      /* rank 0: [n_replicas], taken and not sent yet, or NULL */
+    struct ls_logit_place *places; /* a last stage: [max_tokens] */
     uint64_t next_id;              /* of the next step */
     uint64_t next_look_us;
     uint64_t idle_since_us; /* the end of the last step */
@@ -25,7 +26,7 @@ struct ls_worker {
 
 static inline bool ls_worker_is_last(const struct ls_worker *w)
 {
-    return w->s->rank == w->s->n_ranks - 1;
+    return ls_plan_is_last(&w->s->plan, w->s->rank);
 }
 
 /* Called everywhere, by the stage between layers too: what fails is kept in w for the loop. */
@@ -35,6 +36,8 @@ bool ls_worker_goes_on(struct ls_worker *w);
 /* The next buffer to send from; NULL when the run is over before one is free. */
 unsigned char *ls_worker_wait_payload(struct ls_worker *w, struct ls_channel *ch);
 
+/* Rank 0: sends the steps of the other replicas for which there are buffers. */
+ls_status ls_worker_feed(struct ls_worker *w, struct ls_err *err);
 /* Runs the next step if one is here. */
 ls_status ls_worker_run_next(struct ls_worker *w, bool *found, struct ls_err *err);
 

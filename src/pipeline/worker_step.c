@@ -5,6 +5,7 @@
 #include "wire/tensor.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static uint8_t wire_dtype(enum ls_fmt fmt)
 {
@@ -100,6 +101,47 @@ static ls_status run_stage(struct ls_worker *w, struct ls_step *step, const void
     return st;
 }
 
+static struct ls_frame step_frame(const struct ls_step *step)
+{
+    return (struct ls_frame){ .kind = LS_KIND_STEP,
+                              .id = step->id,
+                              .nonce = step->nonce,
+                              .step = (uint32_t)step->id,
+                              .rows = step->n_rows,
+                              .table_bytes = (uint32_t)ls_step_bytes(step) };
+}
+
+static ls_status feed(struct ls_worker *w, const struct ls_step *step, struct ls_channel *ch,
+                      unsigned char *payload, struct ls_err *err)
+{
+    struct ls_frame frame = step_frame(step);
+    frame.dtype = LS_DTYPE_I32;
+    frame.ndim = 1;
+    frame.dims[0] = step->n_tokens;
+    frame.tensor_bytes = (uint64_t)step->n_tokens * sizeof *step->tokens;
+    ls_step_encode(step, payload);
+    memcpy(payload + frame.table_bytes, step->tokens, frame.tensor_bytes);
+    return send(w, ch, &frame, payload, err);
+}
+
+ls_status ls_worker_feed(struct ls_worker *w, struct ls_err *err)
+{
+    struct ls_session *s = w->s;
+    ls_status st = LS_OK;
+    for (int r = 1; !st && r < s->plan.n_replicas;) {
+        if (!w->to_feed[r])
+            w->to_feed[r] = ls_exchange_take(w->exchange, r);
+        unsigned char *payload = w->to_feed[r] ? ls_channel_payload(&s->feeds[r]) : NULL;
+        if (!payload) {
+            r++;
+            continue;
+        }
+        st = feed(w, w->to_feed[r], &s->feeds[r], payload, err);
+        w->to_feed[r] = NULL;
+    }
+    return st;
+}
+
 /* A stage before the last: the hidden state is computed where it is sent from. */
 static ls_status run_and_send(struct ls_worker *w, struct ls_step *step, const void *hidden_in,
                               struct ls_err *err)
@@ -115,18 +157,12 @@ static ls_status run_and_send(struct ls_worker *w, struct ls_step *step, const v
     if (st)
         return st;
     ls_step_encode(step, payload);
-    struct ls_frame frame = {
-        .kind = LS_KIND_STEP,
-        .id = step->id,
-        .nonce = step->nonce,
-        .step = (uint32_t)step->id,
-        .rows = step->n_rows,
-        .dtype = wire_dtype(s->arch.dtype),
-        .ndim = 2,
-        .dims = { step->n_tokens, width },
-        .table_bytes = (uint32_t)table,
-        .tensor_bytes = (uint64_t)step->n_tokens * width * ls_fmt_bytes(s->arch.dtype),
-    };
+    struct ls_frame frame = step_frame(step);
+    frame.dtype = wire_dtype(s->arch.dtype);
+    frame.ndim = 2;
+    frame.dims[0] = step->n_tokens;
+    frame.dims[1] = width;
+    frame.tensor_bytes = (uint64_t)step->n_tokens * width * ls_fmt_bytes(s->arch.dtype);
     return send(w, &s->step_out, &frame, payload, err);
 }
 
@@ -148,20 +184,22 @@ static ls_status run_step(struct ls_worker *w, struct ls_step *step, const void 
     return LS_OK;
 }
 
-/* Opens an arrived STEP frame into w->step; *hidden points into it. */
+/* Opens an arrived STEP frame into w->step; *hidden points into it, or is NULL on a first
+ * stage, which gets tokens. */
 static ls_status read_step(struct ls_worker *w, unsigned char *bytes, uint64_t n,
                            const void **hidden, struct ls_err *err)
 {
     struct ls_session *s = w->s;
     const struct ls_step_limits *lim = &s->plan.limits;
     int first = s->plan.stages[s->rank].first_layer;
+    const uint32_t width = first ? (uint32_t)ls_inbound_width(&s->arch, first) : 0;
     const struct ls_frame_expect expect = {
         .kinds = 1u << LS_KIND_STEP,
         .check_id = true,
         .id = w->next_id,
-        .dtype = wire_dtype(s->arch.dtype),
-        .ndim = 2,
-        .dims = { 0, (uint32_t)ls_inbound_width(&s->arch, first) },
+        .dtype = first ? wire_dtype(s->arch.dtype) : LS_DTYPE_I32,
+        .ndim = first ? 2 : 1,
+        .dims = { 0, width },
         .min_dim0 = 1,
         .max_dim0 = lim->max_tokens,
         .min_table = 1,
@@ -175,8 +213,8 @@ static ls_status read_step(struct ls_worker *w, unsigned char *bytes, uint64_t n
     st = ls_step_decode(&w->step, payload, frame.table_bytes, lim, err);
     if (!st && (w->step.n_tokens != frame.dims[0] || w->step.n_rows != frame.rows))
         st = ls_fail(err, LS_E_SHAPE,
-                     "step %" PRIu64 ": %u tokens and %u rows in the table, %u rows of hidden "
-                     "state and %u rows in the header",
+                     "step %" PRIu64 ": %u tokens and %u rows in the table, a tensor of %u and "
+                     "%u rows in the header",
                      frame.id, w->step.n_tokens, w->step.n_rows, frame.dims[0], frame.rows);
     if (st)
         return ls_channel_refuse(&s->step_in, st, err);
@@ -184,7 +222,10 @@ static ls_status read_step(struct ls_worker *w, unsigned char *bytes, uint64_t n
     w->step.nonce = frame.nonce;
     struct ls_wire_tensor tensor;
     ls_tensor_from_wire(&tensor, &frame, payload);
-    *hidden = tensor.data;
+    if (first)
+        *hidden = tensor.data;
+    else
+        memcpy(w->step.tokens, tensor.data, w->step.n_tokens * sizeof *w->step.tokens);
     return LS_OK;
 }
 
@@ -192,12 +233,12 @@ ls_status ls_worker_run_next(struct ls_worker *w, bool *found, struct ls_err *er
 {
     *found = false;
     if (w->s->rank == 0) {
-        struct ls_step *step = ls_exchange_take(w->exchange);
+        struct ls_step *step = ls_exchange_take(w->exchange, 0);
         *found = step != NULL;
         return step ? run_step(w, step, NULL, err) : LS_OK;
     }
     unsigned char *bytes;
-    const void *hidden;
+    const void *hidden = NULL;
     uint64_t n;
     ls_status st = ls_channel_poll(&w->s->step_in, &bytes, &n, err);
     if (st || !bytes)

@@ -144,7 +144,7 @@ static ls_status build(struct ls_stage *stage, struct ls_err *err)
     ls_status s = ls_team_create(&stage->team, cfg->n_threads, err);
     if (!s)
         s = ls_weights_load(&stage->weights, cfg->arch, cfg->ckpt, cfg->first_layer,
-                            cfg->last_layer, stage->team, err);
+                            cfg->last_layer, &cfg->weights, stage->team, err);
     if (!s)
         s = ls_kv_pool_init(&stage->pool, cfg->arch, cfg->first_layer, cfg->last_layer,
                             cfg->limits.n_blocks, err);
@@ -172,10 +172,17 @@ ls_status ls_stage_create(struct ls_stage **out, const struct ls_stage_config *c
         return s;
     }
     stage->counts.weights_bytes = stage->weights.bytes;
+    if (config->weights.kind == LS_WEIGHTS_ADOPTED)
+        stage->counts.shared_bytes = stage->weights.bytes;
     stage->counts.kv_bytes = stage->pool.bytes;
     stage->counts.scratch_bytes = scratch_bytes(config);
     *out = stage;
     return LS_OK;
+}
+
+int ls_stage_weights_fd(const struct ls_stage *stage)
+{
+    return stage->weights.shared.fd;
 }
 
 void ls_stage_destroy(struct ls_stage *stage)
@@ -372,5 +379,5 @@ void ls_stage_get_counts(const struct ls_stage *stage, struct ls_stage_counts *c
     *counts = stage->counts;
     if (ls_checkpoint_resident_bytes(stage->cfg.ckpt, &mapped, NULL))
         mapped = 0;
-    counts->resident_bytes = stage->weights.bytes + mapped;
+    counts->resident_bytes = stage->weights.bytes - counts->shared_bytes + mapped;
 }

@@ -11,6 +11,7 @@
 #include "model/arch.h"
 #include "model/forward.h"
 #include "model/tap.h"
+#include "model/weights.h"
 #include "stage/step.h"
 #include "tensor/checkpoint.h"
 
@@ -21,7 +22,8 @@ struct ls_stage_config {
     const struct ls_checkpoint *ckpt; /* outlives the stage */
     const struct ls_kernels *kernels;
     int first_layer, last_layer; /* global, half-open, not empty */
-    int n_threads;               /* 1.. */
+    struct ls_weights_home weights;
+    int n_threads; /* 1.. */
     struct ls_step_limits limits;
     uint32_t max_logit_rows;     /* logits rows of one ls_stage_logits call */
     bool (*progress)(void *arg); /* called between layers by the stage's own thread, or NULL;
@@ -35,14 +37,18 @@ struct ls_stage_config {
 struct ls_stage_counts {
     uint64_t steps, tokens, logits_rows;
     uint64_t weights_bytes, kv_bytes, scratch_bytes;
+    uint64_t shared_bytes;   /* of weights_bytes, in another process's copy */
     uint64_t resident_bytes; /* weights resident in this process after loading: packed copies
-                                and what the checkpoint's mapping still holds */
+                                and what the checkpoint's mapping still holds; not what is
+                                shared */
 };
 
 /* Loads weights (only its own layers are touched) and allocates everything. */
 ls_status ls_stage_create(struct ls_stage **out, const struct ls_stage_config *config,
                           struct ls_err *err);
 void ls_stage_destroy(struct ls_stage *stage); /* takes NULL */
+/* Offered weights: the descriptor from which other processes adopt them; else -1. */
+int ls_stage_weights_fd(const struct ls_stage *stage);
 
 /* Runs one step. hidden_in: [n_tokens][ls_inbound_width(first_layer)] in D's bytes; NULL when
  * first_layer is 0 (then step->tokens is used). hidden_out: [n_tokens][inbound width of

@@ -395,6 +395,8 @@ uint32_t ls_kinds_allowed(int from_rank, int to_rank, int from_stage, int to_sta
         return kinds;
     if (from_stage >= 0 && from_stage < n_stages - 1 && to_stage == from_stage + 1)
         kinds |= 1u << LS_KIND_STEP;
+    if (from_rank == 0 && to_rank > 0 && to_stage == 0) /* of another replica */
+        kinds |= 1u << LS_KIND_STEP;
     if (from_stage >= 0 && from_stage == n_stages - 1 && to_rank == 0)
         kinds |= 1u << LS_KIND_RESULT;
     if (to_rank == 0)
