@@ -15,7 +15,8 @@ enum ls_exit {
     LS_EXIT_USAGE = 2,
     LS_EXIT_REFUSED = 3,
     LS_EXIT_FAILED = 4,
-    LS_EXIT_DIFFERENT = 10, /* error rows, or compared sets that differ */
+    LS_EXIT_DIFFERENT = 10,   /* error rows, or compared sets that differ */
+    LS_EXIT_ARMS_FAILED = 11, /* parity */
     LS_EXIT_DRAINED = 75,
 };
 
@@ -54,6 +55,7 @@ int ls_cmd_render(struct ls_app *app);
 int ls_cmd_plan(struct ls_app *app);
 int ls_cmd_inspect(struct ls_app *app);
 int ls_cmd_compare(struct ls_app *app);
+int ls_cmd_parity(struct ls_app *app);
 int ls_cmd_show(struct ls_app *app);
 int ls_cmd_status(struct ls_app *app);
 int ls_cmd_bench(struct ls_app *app);

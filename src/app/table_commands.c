@@ -39,6 +39,15 @@ const struct ls_command ls_table_commands[LS_N_CMDS] = {
                          "difference lies and how large differences are. Ends with 0 when "
                          "equal "
                          "and with 10 when not." },
+    [LS_CMD_PARITY] = { "parity", "", 0, 0, "run a sweep of arms and compare their logits",
+                        "Runs the same requests as a reference and as every arm of the sweep "
+                        "that --config describes (layouts, CPU paths, links, models, programs, "
+                        "other programs' dumps), compares all logits and texts with the "
+                        "reference's, and writes report.json, junit.xml and timings.json. Ends "
+                        "with 0 when every bit of every arm is equal, with 10 when one "
+                        "differs, "
+                        "with 11 when one failed. Stopped or killed, the same command goes "
+                        "on." },
     [LS_CMD_SHOW] = { "show", "OUT", 1, 1, "print a result file for reading",
                       "Prints prompt and completion of each row of a result file. The prompts "
                       "come from the request file when --input names it." },
@@ -81,7 +90,9 @@ static const char *const man_exit[] = {
     "0",
     "All rows are good; for compare: all bits are equal.",
     "10",
-    "Finished, with error rows; for compare: there are differences.",
+    "Finished, with error rows; for compare and parity: there are differences.",
+    "11",
+    "For parity: an arm failed; the report says why.",
     "2",
     "Wrong usage or configuration: unknown option, missing input, output not writable.",
     "3",

@@ -7,9 +7,12 @@ const struct ls_option ls_table_tools[LS_N_TOOL_OPTS - LS_N_RUN_OPTS] = {
                         .arg = "FILE",
                         .type = LS_VALUE_TEXT,
                         .section = SETTINGS,
-                        .commands = RUNS | PLAN | INSPECT,
+                        .commands = RUNS | PLAN | INSPECT | PARITY,
+                        .required_by = PARITY,
                         .argv_only = true,
-                        .help = "YAML file of 'option: value' lines; the command line wins." },
+                        .help =
+                            "YAML file of 'option: value' lines; the command line wins. For "
+                            "parity: the sweep." },
     [LS_OPT_PRINT_CONFIG -
         LS_N_RUN_OPTS] = { .name = "print-config",
                            .type = LS_VALUE_FLAG,

@@ -187,8 +187,7 @@ static const struct ls_kernels *any_kernels(void)
     return k ? k : ls_kernels_of(LS_CPU_REF);
 }
 
-/* BOS, else EOS, as the harness takes it: of the tokenizer, else of the model. */
-static int32_t prefix_of(const struct ls_arch *arch, const struct ls_tokenizer *tokenizer)
+int32_t ls_job_prefix(const struct ls_arch *arch, const struct ls_tokenizer *tokenizer)
 {
     const int32_t bos = tokenizer ? ls_tokenizer_bos(tokenizer) : -1;
     const int32_t eos = tokenizer ? ls_tokenizer_eos(tokenizer) : -1;
@@ -207,7 +206,7 @@ static void set_rules(struct ls_job *job, const struct ls_arch *arch,
                                                     .chat = job->config.chat,
                                                     .vocab = arch->vocab,
                                                     .context = arch->context,
-                                                    .prefix = prefix_of(arch, tokenizer),
+                                                    .prefix = ls_job_prefix(arch, tokenizer),
                                                     .stride = job->config.score.stride,
                                                     .scores = job->config.score.scores,
                                                     .no_prefix = job->config.score.no_prefix,

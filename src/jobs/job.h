@@ -98,6 +98,10 @@ ls_status ls_job_finish(struct ls_job *job, struct ls_job_counts *counts, struct
 /* BLAKE2b-256 over all rows' digests in input order, as "b2:<64 hex>". After ls_job_finish. */
 void ls_job_digest(const struct ls_job *job, char text[68]);
 
+/* The token in front of a text that is scored: BOS, else EOS, as the harness takes it, of the
+ * tokenizer (may be NULL), else of the model; -1: neither is known. */
+int32_t ls_job_prefix(const struct ls_arch *arch, const struct ls_tokenizer *tokenizer);
+
 /* Path of the folder beside the output. */
 const char *ls_job_folder(const struct ls_job *job);
 

@@ -1,8 +1,8 @@
 #include "parity/dump.h"
 
+#include "parity/dump_parts.h"
 #include "parity/npy.h"
 #include "tensor/checkpoint.h"
-#include "tensor/mapping.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -13,19 +13,6 @@
 #include <unistd.h>
 
 enum { MAX_INDEX_BYTES = 1 << 30 };
-
-struct ls_dump {
-    struct ls_arena arena; /* entries' texts */
-    struct ls_dump_entry *entries;
-    size_t n, capacity;
-    size_t *by_name; /* [n] indices of entries, sorted by name */
-    /* the file that is mapped now */
-    char *path; /* NULL: none */
-    struct ls_mapping mapping;
-    struct ls_arena file_arena; /* tensors' names */
-    struct ls_tensor *tensors;  /* of a safetensors file, sorted by name */
-    size_t n_tensors;
-};
 
 /* --- files -----------------------------------------------------------------------------------
  */
@@ -67,7 +54,8 @@ static ls_status open_file(struct ls_dump *d, const char *path, struct ls_err *e
     }
     d->path = copy;
     ls_arena_init(&d->file_arena);
-    if (!ls_npy_is(d->mapping.base, d->mapping.size))
+    if (!ls_npy_is(d->mapping.base, d->mapping.size) &&
+        !ls_store_is(d->mapping.base, d->mapping.size))
         s = ls_safetensors_parse(d->mapping.base, d->mapping.size, &d->file_arena, &d->tensors,
                                  &d->n_tensors, err);
     if (s) {
@@ -86,6 +74,8 @@ ls_status ls_dump_view(struct ls_dump *d, size_t i, struct ls_tensor *tensor,
                        struct ls_err *err)
 {
     const struct ls_dump_entry *const e = &d->entries[i];
+    if (d->base)
+        return ls_dump_view_kept(d, i, tensor, err);
     ls_status s = open_file(d, e->file, err);
     if (s)
         return s;
@@ -107,13 +97,16 @@ ls_status ls_dump_view(struct ls_dump *d, size_t i, struct ls_tensor *tensor,
 
 void ls_dump_release(const struct ls_dump *d, const void *data, uint64_t bytes)
 {
-    ls_mapping_release(&d->mapping, data, bytes);
+    const struct ls_mapping *const m = d->base ? &d->base->mapping : &d->mapping;
+    const unsigned char *const at = data, *const base = m->base;
+    if (base && at >= base && at < base + m->size) /* and not a row made anew */
+        ls_mapping_release(m, data, bytes);
 }
 
 /* --- entries ---------------------------------------------------------------------------------
  */
 
-static ls_status add(struct ls_dump *d, const struct ls_dump_entry *e, struct ls_err *err)
+ls_status ls_dump_add(struct ls_dump *d, const struct ls_dump_entry *e, struct ls_err *err)
 {
     if (d->n == d->capacity) {
         const size_t capacity = d->capacity ? 2 * d->capacity : 64;
@@ -158,7 +151,7 @@ static ls_status add_place(struct ls_dump *d, const char *folder, const char *na
                                      .rows = (uint64_t)rows };
     if (!e.name || !e.file || (tensor && !e.tensor))
         return ls_fail(err, LS_E_MEMORY, "no memory for the entries of %s", folder);
-    return add(d, &e, err);
+    return ls_dump_add(d, &e, err);
 }
 
 static ls_status add_request(struct ls_dump *d, const char *folder, const char *id,
@@ -219,10 +212,13 @@ static ls_status read_file(struct ls_dump *d, const char *path, struct ls_err *e
     if (!e.file)
         return ls_fail(err, LS_E_MEMORY, "no memory for a path");
     if (ls_npy_is(d->mapping.base, d->mapping.size))
-        return add(d, &e, err);
+        return ls_dump_add(d, &e, err);
+    if (ls_store_is(d->mapping.base, d->mapping.size))
+        return ls_dump_open_kept(d, err);
     for (size_t i = 0; !s && i < d->n_tensors; i++) {
         e.name = e.tensor = keep(d, d->tensors[i].name);
-        s = e.name ? add(d, &e, err) : ls_fail(err, LS_E_MEMORY, "no memory for a name");
+        s = e.name ? ls_dump_add(d, &e, err)
+                   : ls_fail(err, LS_E_MEMORY, "no memory for a name");
     }
     return s;
 }
@@ -236,7 +232,7 @@ static int compare_entries(const void *a, const void *b, void *arg)
     return strcmp(d->entries[*(const size_t *)a].name, d->entries[*(const size_t *)b].name);
 }
 
-static ls_status sort_names(struct ls_dump *d, struct ls_err *err)
+ls_status ls_dump_sort(struct ls_dump *d, struct ls_err *err)
 {
     d->by_name = malloc((d->n ? d->n : 1) * sizeof *d->by_name);
     if (!d->by_name)
@@ -277,19 +273,28 @@ const struct ls_dump_entry *ls_dump_entry(const struct ls_dump *d, size_t i)
     return &d->entries[i];
 }
 
-ls_status ls_dump_open(struct ls_dump **out, const char *path, struct ls_err *err)
+ls_status ls_dump_new(struct ls_dump **out, struct ls_err *err)
 {
-    struct stat st;
-    if (strlen(path) > 4000)
-        return ls_fail(err, LS_E_IO, "the path of a dump is longer than 4000 bytes");
     struct ls_dump *const d = calloc(1, sizeof *d);
     if (!d)
         return ls_fail(err, LS_E_MEMORY, "no memory for a dump");
     ls_arena_init(&d->arena);
+    *out = d;
+    return LS_OK;
+}
+
+ls_status ls_dump_open(struct ls_dump **out, const char *path, struct ls_err *err)
+{
+    struct stat st;
+    struct ls_dump *d;
+    if (strlen(path) > 4000)
+        return ls_fail(err, LS_E_IO, "the path of a dump is longer than 4000 bytes");
+    if (ls_dump_new(&d, err))
+        return err->status;
     const bool folder = !stat(path, &st) && S_ISDIR(st.st_mode);
     ls_status s = folder ? read_index(d, path, err) : read_file(d, path, err);
     if (!s)
-        s = sort_names(d, err);
+        s = ls_dump_sort(d, err);
     if (s)
         ls_dump_close(d);
     else
@@ -301,6 +306,9 @@ void ls_dump_close(struct ls_dump *d)
 {
     if (!d)
         return;
+    ls_dump_close(d->base);
+    ls_free(d->rows);
+    ls_free(d->scratch);
     close_file(d);
     free(d->by_name);
     free(d->entries);

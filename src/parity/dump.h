@@ -1,5 +1,7 @@
 /* A set of tensors on disk, one mapped file at a time: a logits folder of ours (index.json),
- * one safetensors file, or one npy file.
+ * one safetensors file, one npy file, or a file of differences to another set (store.h), whose
+ * tensors are made anew as they are viewed. Of other programs' sets a mapping file says what
+ * lies where (external.h).
  *
  * Layer: parity. Local. Holds names and places, never tensor bytes; a view is valid until the
  * next one of the same dump. Names of files come from index.json and are refused unless they
@@ -37,6 +39,9 @@ int64_t ls_dump_find(const struct ls_dump *dump, const char *name);
 /* Maps the tensor of entry i. */
 ls_status ls_dump_view(struct ls_dump *dump, size_t i, struct ls_tensor *tensor,
                        struct ls_err *err);
+/* BLAKE2b-256 over names, places, shapes, types and bytes of all tensors, in the order of
+ * entries; reads everything. */
+ls_status ls_dump_digest(struct ls_dump *dump, unsigned char digest[32], struct ls_err *err);
 /* Lets the pages of a part of the viewed tensor go. */
 void ls_dump_release(const struct ls_dump *dump, const void *data, uint64_t bytes);
 
