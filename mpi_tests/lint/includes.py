@@ -39,8 +39,8 @@ LIBRARIES = {
     "x86intrin.h": {"kernels"},
 }
 LIBC = re.compile(r"^(assert|ctype|errno|fcntl|float|ftw|inttypes|limits|locale|math|poll|pthread|pwd|sched|setjmp|"
-                  r"signal|spawn|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|time|unistd|dirent|"
-                  r"gnu/libc-version|sys/[a-z]+|linux/[a-z]+)\.h$")
+                  r"signal|spawn|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|time|"
+                  r"unistd|dirent|gnu/libc-version|sys/[a-z]+|linux/[a-z]+)\.h$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 MPI_NAME = re.compile(r"\bMPI_[A-Z]\w*")
 
