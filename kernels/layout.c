@@ -82,7 +82,7 @@ void ls_pack(enum ls_fmt fmt, void *dst, const void *src, size_t lds, size_t n, 
 
 int ls_attn_rows(int n_keys)
 {
-    return n_keys <= 4096 ? LS_ATTN_MAX_ROWS : n_keys <= 16384 ? 12 : 6;
+    return n_keys <= 4096 ? LS_ATTN_MAX_ROWS : LS_ATTN_MAX_ROWS / 2;
 }
 
 size_t ls_attn_stride(int n_keys)
@@ -94,7 +94,7 @@ size_t ls_attn_stride(int n_keys)
 size_t ls_attn_scratch_floats(int max_visible)
 {
     /* fewer rows where the keys grow: the largest need may lie at the end of a step */
-    static const int ends[] = { 4096, 16384, INT32_MAX };
+    static const int ends[] = { 4096, INT32_MAX };
     size_t most = 0;
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         int n_keys = max_visible < ends[i] ? max_visible : ends[i];

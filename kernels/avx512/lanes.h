@@ -12,19 +12,21 @@
 #define LANES static inline __attribute__((always_inline, unused))
 
 enum {
-    LANES_ROWS = 8, /* rows of a register block: 8 x 32 accumulators in 16 of 32 registers */
+    LANES_ROWS = 12, /* rows of a register block: 12 x 32 accumulators in 24 of 32 registers */
 };
 
 /* Tiles of 16 outputs in flight for 1..LANES_ROWS rows: enough chains to hide FMA's latency. */
-static const int lanes_tiles[LANES_ROWS + 1] = { 0, 4, 4, 4, 2, 2, 2, 2, 2 };
+static const int lanes_tiles[LANES_ROWS + 1] = { 0, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2, 2, 2 };
 
 /* Every (rows, tiles) for which there is a register block. */
 /* clang-format off */
 #define LANES_BLOCKS(X, kind) \
     X(kind, 1, 1) X(kind, 1, 2) X(kind, 1, 4) X(kind, 2, 1) X(kind, 2, 2) \
     X(kind, 2, 4) X(kind, 3, 1) X(kind, 3, 2) X(kind, 3, 4) X(kind, 4, 1) \
-    X(kind, 4, 2) X(kind, 5, 1) X(kind, 5, 2) X(kind, 6, 1) X(kind, 6, 2) \
-    X(kind, 7, 1) X(kind, 7, 2) X(kind, 8, 1) X(kind, 8, 2)
+    X(kind, 4, 2) X(kind, 4, 4) X(kind, 5, 1) X(kind, 5, 2) \
+    X(kind, 6, 1) X(kind, 6, 2) X(kind, 7, 1) X(kind, 7, 2) \
+    X(kind, 8, 1) X(kind, 8, 2) X(kind, 9, 1) X(kind, 9, 2) X(kind, 10, 1) \
+    X(kind, 10, 2) X(kind, 11, 1) X(kind, 11, 2) X(kind, 12, 1) X(kind, 12, 2)
 /* clang-format on */
 
 struct v16 {
@@ -234,11 +236,10 @@ LANES struct v16 v_even(enum ls_fmt fmt, const char *pair)
 }
 
 #ifdef LS_LANES_PAIRS
-/* acc + x w over one bf16 pair a lane, the odd element first: `x` is one pair for all lanes. */
-LANES struct v16 v_pairs(struct v16 acc, uint32_t x, const char *pair)
+/* acc + x w over one bf16 pair a lane, the odd element first. */
+LANES struct v16 v_pairs(struct v16 acc, struct v16 x, struct v16 w)
 {
-    __m512bh w = (__m512bh)_mm512_loadu_si512(pair);
-    return (struct v16){ _mm512_dpbf16_ps(acc.v, (__m512bh)_mm512_set1_epi32((int)x), w) };
+    return (struct v16){ _mm512_dpbf16_ps(acc.v, (__m512bh)x.v, (__m512bh)w.v) };
 }
 
 /* 32 elements to 16 pairs. */

@@ -30,50 +30,80 @@ enum wide_kind {
     WIDE_PAIRS
 };
 
-/* One panel of a register block: rows of x (`ldx` floats apart) against tiles (`tile_bytes`
- * apart); c gets the panel's sums when it is the first, else they are added. */
-typedef void block_fn(int n_pairs, const float *x, size_t ldx, const char *w, size_t tile_bytes,
-                      float *c, size_t ldc, bool first);
+/* The weights of a register block, and what is fetched beside them: for each pair and tile the
+ * cache lines of one pair at `ahead`, which moves on by `ahead_step` bytes. */
+struct stream {
+    const char *w;
+    size_t tile_bytes; /* from tile to tile, of `ahead` too */
+    const char *ahead;
+    size_t ahead_step;
+};
+
+/* One panel of a register block: rows of x (`ldx` floats apart) against tiles; c gets the
+ * panel's sums when it is the first, else they are added. */
+typedef void block_fn(int n_pairs, const float *x, size_t ldx, const struct stream *s, float *c,
+                      size_t ldc, bool first);
 
 LANES size_t kind_pair_bytes(enum wide_kind kind)
 {
     return kind == WIDE_F32 ? 128 : 64;
 }
 
-/* Floats of x that one pair takes. */
+/* Floats of x that one pair takes, and multiplications of each accumulator. */
 LANES size_t kind_step(enum wide_kind kind)
 {
     return kind == WIDE_PAIRS ? 1 : 2;
 }
 
-/* a[r][t] += x w over one pair of tile t, the odd element first. */
-LANES void block_pair(enum wide_kind kind, int rows, int t, struct v16 a[][MAX_TILES],
-                      const float *x, size_t ldx, const char *w)
+/* The weights of multiplication i of a pair: the odd element is the first. */
+LANES struct v16 weights_at(enum wide_kind kind, size_t i, const char *w)
+{
+    if (kind == WIDE_PAIRS)
+        return v_load((const float *)w);
+    return i == 0 ? v_odd((enum ls_fmt)kind, w) : v_even((enum ls_fmt)kind, w);
+}
+
+/* acc + x w over the elements of weights_at, x at the same place of its pair. */
+LANES struct v16 multiply(enum wide_kind kind, struct v16 acc, struct v16 x, struct v16 w)
 {
 #ifdef LS_LANES_PAIRS
-    if (kind == WIDE_PAIRS) {
+    if (kind == WIDE_PAIRS)
+        return v_pairs(acc, x, w);
+#endif
+    (void)kind;
+    return v_fma(x, w, acc);
+}
+
+/* a[r][t] += x w over multiplication i of a pair of each tile. Up to three rows take one tile's
+ * weights after the other; for more, the weights of all tiles wait in registers while the rows
+ * pass. (The empty asm makes the compiler load x again for the next tile, not keep it.) */
+LANES void block_step(enum wide_kind kind, size_t i, int rows, int tiles,
+                      struct v16 a[][MAX_TILES], const float *x, size_t ldx, const char *w,
+                      size_t tile_bytes)
+{
+    struct v16 weights[MAX_TILES];
+    int at_once = rows <= 3 ? 1 : tiles;
+    LANES_UNROLL
+    for (int t0 = 0; t0 < tiles; t0 += at_once) {
+        LANES_UNROLL
+        for (int t = t0; t < t0 + at_once; t++)
+            weights[t] = weights_at(kind, i, w + (size_t)t * tile_bytes);
         LANES_UNROLL
         for (int r = 0; r < rows; r++) {
-            uint32_t pair;
-            memcpy(&pair, x + (size_t)r * ldx, sizeof pair);
-            a[r][t] = v_pairs(a[r][t], pair, w);
+            struct v16 one = v_set1(x[(size_t)r * ldx]);
+            LANES_UNROLL
+            for (int t = t0; t < t0 + at_once; t++)
+                a[r][t] = multiply(kind, a[r][t], one, weights[t]);
         }
-        return;
+        __asm__ volatile("" ::: "memory");
     }
-#endif
-    struct v16 odd = v_odd((enum ls_fmt)kind, w);
-    LANES_UNROLL
-    for (int r = 0; r < rows; r++)
-        a[r][t] = v_fma(v_set1(x[(size_t)r * ldx + 1]), odd, a[r][t]);
-    struct v16 even = v_even((enum ls_fmt)kind, w);
-    LANES_UNROLL
-    for (int r = 0; r < rows; r++)
-        a[r][t] = v_fma(v_set1(x[(size_t)r * ldx]), even, a[r][t]);
 }
 
 LANES void block(enum wide_kind kind, int rows, int tiles, int n_pairs, const float *x,
-                 size_t ldx, const char *w, size_t tile_bytes, float *c, size_t ldc, bool first)
+                 size_t ldx, const struct stream *s, float *c, size_t ldc, bool first)
 {
+    const char *w = s->w, *ahead = s->ahead;
+    size_t tile_bytes = s->tile_bytes, ahead_step = s->ahead_step;
     struct v16 a[LANES_ROWS][MAX_TILES]; /* constant bounds: a variable one lives in memory */
     LANES_UNROLL
     for (int r = 0; r < rows; r++)
@@ -82,11 +112,12 @@ LANES void block(enum wide_kind kind, int rows, int tiles, int n_pairs, const fl
         a[r][t] = v_zero();
     for (int p = 0; p < n_pairs; p++) {
         LANES_UNROLL
-        for (int t = 0; t < tiles; t++)
-            block_pair(kind, rows, t, a, x, ldx, w + (size_t)t * tile_bytes);
+        for (size_t i = 0, n = kind_step(kind); i < n; i++)
+            block_step(kind, i, rows, tiles, a, x + (n - 1 - i), ldx, w, tile_bytes);
         for (int t = 0; t < tiles; t++)
             for (size_t line = 0; line < kind_pair_bytes(kind); line += 64)
-                _mm_prefetch(w + (size_t)t * tile_bytes + AHEAD_BYTES + line, _MM_HINT_T0);
+                _mm_prefetch(ahead + (size_t)t * tile_bytes + line, _MM_HINT_T0);
+        ahead += ahead_step;
         x += kind_step(kind);
         w += kind_pair_bytes(kind);
     }
@@ -102,10 +133,10 @@ LANES void block(enum wide_kind kind, int rows, int tiles, int n_pairs, const fl
 /* A function each: inlined side by side the blocks would spill each other's registers. */
 #define BLOCK(kind, rows, tiles)                                                               \
     static __attribute__((noinline)) void block_##kind##_##rows##_##tiles(                     \
-        int n_pairs, const float *x, size_t ldx, const char *w, size_t tile_bytes, float *c,   \
-        size_t ldc, bool first)                                                                \
+        int n_pairs, const float *x, size_t ldx, const struct stream *s, float *c, size_t ldc, \
+        bool first)                                                                            \
     {                                                                                          \
-        block(kind, rows, tiles, n_pairs, x, ldx, w, tile_bytes, c, ldc, first);               \
+        block(kind, rows, tiles, n_pairs, x, ldx, s, c, ldc, first);                           \
     }
 
 LANES_BLOCKS(BLOCK, WIDE_F32)
@@ -164,13 +195,18 @@ struct product {
     int k, tile0, tile1;
 };
 
-/* Fetches part b of n of the panels of `tiles` tiles that are wanted next. */
-LANES void fetch(const char *w, size_t tile_bytes, int tiles, size_t bytes, int b, int n)
+/* What register block b of n fetches while it works on a panel of `bytes` at w: one that is
+ * alone looks a little ahead in its own streams; others share the panels that come next, of the
+ * same tiles, or behind the last panel the first of the next tiles. */
+LANES struct stream stream_of(enum wide_kind kind, const char *w, size_t tile_bytes,
+                              const char *next, size_t bytes, int b, int n)
 {
-    size_t begin = bytes * (size_t)b / (size_t)n, end = bytes * (size_t)(b + 1) / (size_t)n;
-    for (int t = 0; t < tiles; t++, w += tile_bytes)
-        for (size_t at = begin / 64 * 64; at < end; at += 64)
-            _mm_prefetch(w + at, _MM_HINT_T1);
+    struct stream s = { w, tile_bytes, w + AHEAD_BYTES, kind_pair_bytes(kind) };
+    if (n > 1) {
+        s.ahead = next + bytes * (size_t)b / (size_t)n / 64 * 64;
+        s.ahead_step = kind_pair_bytes(kind) / (size_t)n;
+    }
+    return s;
 }
 
 /* One panel of `rows` rows against a group of `tiles` tiles, in register blocks of rows as even
@@ -179,15 +215,19 @@ LANES void panel_rows(enum wide_kind kind, const struct product *p, const float 
                       float *y, size_t ldy, int rows, int t, int tiles, int k0)
 {
     int n_blocks = (rows + LANES_ROWS - 1) / LANES_ROWS;
-    const char *w = p->w + (size_t)t * p->tile_bytes + (size_t)(k0 / 2) * kind_pair_bytes(kind);
+    const char *first = p->w + (size_t)t * p->tile_bytes;
+    const char *w = first + (size_t)(k0 / 2) * kind_pair_bytes(kind);
     int n_pairs = ((p->k - k0 < LS_PANEL ? p->k - k0 : LS_PANEL) + 1) / 2;
+    size_t bytes = (size_t)n_pairs * kind_pair_bytes(kind);
+    bool last = rows <= FEW_ROWS && k0 + LS_PANEL >= p->k;
+    const char *next = rows > FEW_ROWS ? w + (size_t)tiles * p->tile_bytes
+                       : last          ? first + (size_t)tiles * p->tile_bytes
+                                       : w + bytes;
     for (int b = 0; b < n_blocks; b++) {
         int r = rows * b / n_blocks, n = rows * (b + 1) / n_blocks - r;
-        if (rows > FEW_ROWS && t + 2 * tiles <= p->tile1)
-            fetch(w + (size_t)tiles * p->tile_bytes, p->tile_bytes, tiles,
-                  (size_t)n_pairs * kind_pair_bytes(kind), b, n_blocks);
-        blocks[kind][n][tiles](n_pairs, x + (size_t)r * ldx, ldx, w, p->tile_bytes,
-                               y + (size_t)r * ldy, ldy, k0 == 0);
+        const struct stream s = stream_of(kind, w, p->tile_bytes, next, bytes, b, n_blocks);
+        blocks[kind][n][tiles](n_pairs, x + (size_t)r * ldx, ldx, &s, y + (size_t)r * ldy, ldy,
+                               k0 == 0);
     }
 }
 
