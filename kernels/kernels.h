@@ -166,8 +166,8 @@ enum ls_cpu_path { LS_CPU_REF, LS_CPU_AVX2, LS_CPU_AVX512, LS_N_CPU_PATHS };
 const char *ls_cpu_path_name(enum ls_cpu_path path);
 int ls_cpu_path_parse(const char *name);
 
-/* The table of `path` on this CPU (avx512: with the BF16 form where the CPU has it), or NULL
- * when the CPU lacks it. */
+/* The table of `path` on this CPU (avx512: with the BF16 form where the CPU has it and runs it
+ * faster than FMAs), or NULL when the CPU lacks it. */
 const struct ls_kernels *ls_kernels_of(enum ls_cpu_path path);
 /* Table i of those that this CPU has, the fastest first, and its path; NULL behind the last. */
 const struct ls_kernels *ls_kernels_at(int i, enum ls_cpu_path *path);

@@ -2,6 +2,7 @@
 
 #include "kernels/tables.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 static const char *const names[LS_N_CPU_PATHS] = {
@@ -23,7 +24,7 @@ int ls_cpu_path_parse(const char *name)
     return -1;
 }
 
-static bool has_nothing_more(void)
+static bool always(void)
 {
     return true;
 }
@@ -44,16 +45,28 @@ static bool has_avx512bf16(void)
     return has_avx512() && __builtin_cpu_supports("avx512bf16");
 }
 
-/* Every table, the fastest first. */
+/* Measured once, so that every caller gets the same table. */
+static bool pairs_pay(void)
+{
+    enum { UNKNOWN, NO, YES };
+    static atomic_int answer = UNKNOWN;
+    int known = UNKNOWN;
+    if (atomic_load(&answer) == UNKNOWN)
+        atomic_compare_exchange_strong(&answer, &known, ls_pairs_pay() ? YES : NO);
+    return atomic_load(&answer) == YES;
+}
+
+/* Every table, the fastest first; one that need not pay is asked whether it does. */
 static const struct {
     enum ls_cpu_path path;
     const struct ls_kernels *table;
     bool (*cpu_has)(void);
+    bool (*pays)(void);
 } tables[] = {
-    { LS_CPU_AVX512, &ls_kernels_avx512bf16, has_avx512bf16 },
-    { LS_CPU_AVX512, &ls_kernels_avx512, has_avx512 },
-    { LS_CPU_AVX2, &ls_kernels_avx2, has_avx2 },
-    { LS_CPU_REF, &ls_kernels_ref, has_nothing_more },
+    { LS_CPU_AVX512, &ls_kernels_avx512bf16, has_avx512bf16, pairs_pay },
+    { LS_CPU_AVX512, &ls_kernels_avx512, has_avx512, always },
+    { LS_CPU_AVX2, &ls_kernels_avx2, has_avx2, always },
+    { LS_CPU_REF, &ls_kernels_ref, always, always },
 };
 
 enum { N_TABLES = sizeof tables / sizeof tables[0] };
@@ -61,7 +74,7 @@ enum { N_TABLES = sizeof tables / sizeof tables[0] };
 const struct ls_kernels *ls_kernels_of(enum ls_cpu_path path)
 {
     for (int i = 0; i < N_TABLES; i++)
-        if (tables[i].path == path && tables[i].cpu_has())
+        if (tables[i].path == path && tables[i].cpu_has() && tables[i].pays())
             return tables[i].table;
     return NULL;
 }
@@ -83,7 +96,7 @@ const struct ls_kernels *ls_kernels_choose(enum ls_cpu_path wanted, int *n_faile
     unsigned saved = ls_fp_enter();
     *n_failed = 0;
     for (int i = 0; i < N_TABLES && !chosen; i++) {
-        if (tables[i].path > wanted || !tables[i].cpu_has())
+        if (tables[i].path > wanted || !tables[i].cpu_has() || !tables[i].pays())
             continue;
         if (ls_kernels_selftest(tables[i].table))
             ++*n_failed;

@@ -61,14 +61,11 @@ bool kt_is_long(void)
 int kt_tables(struct kt_table out[8])
 {
     int n = 0;
-    const struct ls_kernels *k = ls_kernels_of(LS_CPU_AVX2);
-    if (k)
-        out[n++] = (struct kt_table){ "avx2", k };
-    k = ls_kernels_of(LS_CPU_AVX512);
-    if (k)
-        out[n++] = (struct kt_table){ "avx512", &ls_kernels_avx512 };
-    if (k && k != &ls_kernels_avx512)
-        out[n++] = (struct kt_table){ "avx512bf16", k };
+    const struct ls_kernels *k;
+    enum ls_cpu_path path;
+    for (int i = 0; (k = ls_kernels_at(i, &path)); i++)
+        if (k != &ls_kernels_ref)
+            out[n++] = (struct kt_table){ k->name, k };
     out[n++] = (struct kt_table){ "avx512 emulated", &ls_emulated_avx512 };
     out[n++] = (struct kt_table){ "avx512bf16 emulated", &ls_emulated_avx512bf16 };
     out[n++] = (struct kt_table){ "avx2 -O0", &ls_unoptimised_avx2 };

@@ -191,6 +191,12 @@ static void choose(void)
     int n_failed = -1;
     const struct ls_kernels *k = ls_kernels_choose(LS_CPU_AVX512, &n_failed);
     kt_check(k && n_failed == 0, "choose: %s, %d failed", k ? k->name : "none", n_failed);
+    /* a measurement decides between two tables: all callers get the answer of the first */
+    for (int i = 0; i < 100; i++) {
+        kt_check(ls_kernels_choose(LS_CPU_AVX512, &n_failed) == k, "another table is chosen");
+        const struct ls_kernels *wide = ls_kernels_of(LS_CPU_AVX512);
+        kt_check(!wide || wide == k, "another table is given");
+    }
     k = ls_kernels_choose(LS_CPU_REF, &n_failed);
     kt_check(k == ref, "choose: not above ref");
     kt_check(ls_fp_is_flushing(), "choose leaves the floating-point state as it was");
