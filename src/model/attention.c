@@ -129,7 +129,7 @@ static struct tile tile_at(const struct ls_span *span, uint32_t first, uint32_t 
     return (struct tile){ span, first, left < at_most ? left : at_most };
 }
 
-/* Keys that the tile's queries read together; at least 1. */
+/* Keys that the tile's queries read for one head; at least 1. */
 static uint64_t tile_cost(const struct ls_layer *layer, struct tile tile)
 {
     int32_t pos = tile.span->first_pos + (int32_t)tile.first;
@@ -144,17 +144,22 @@ static uint64_t total_cost(const struct ls_forward *f, const struct ls_layer *la
     for (uint32_t i = 0; i < f->io.n_spans; i++)
         for (uint32_t at = 0; at < f->io.spans[i].count; at += step)
             total += tile_cost(layer, tile_at(&f->io.spans[i], at, step));
-    return total * (uint64_t)layer->n_kv_heads;
+    return total * (uint64_t)layer->n_heads;
 }
 
-static void attend(struct ls_forward *f, const struct ls_pass *pass, struct tile tile, int head,
-                   float *scratch)
+/* Query heads [first, end) of the group that shares KV head `kv`. */
+struct heads {
+    int kv, first, end;
+};
+
+static void attend(struct ls_forward *f, const struct ls_pass *pass, struct tile tile,
+                   struct heads heads, float *scratch)
 {
     const struct ls_layer *layer = pass->layer;
     const struct ls_span *span = tile.span;
-    const char *pool = pass->kv->base + (size_t)head * pass->kv->head_bytes;
-    int group = layer->n_heads / layer->n_kv_heads;
-    size_t column = (size_t)head * (size_t)group * (size_t)layer->head_dim;
+    const char *pool = pass->kv->base + (size_t)heads.kv * pass->kv->head_bytes;
+    int head = heads.kv * (layer->n_heads / layer->n_kv_heads) + heads.first;
+    size_t column = (size_t)head * (size_t)layer->head_dim;
     size_t at = (size_t)(span->token + tile.first) * f->s.ld_q + column;
     const float *sinks = pass->w->sinks;
     int32_t first_visible[CALL_ROWS];
@@ -168,7 +173,7 @@ static void attend(struct ls_forward *f, const struct ls_pass *pass, struct tile
                                   .ldq = f->s.ld_q,
                                   .ldo = f->s.ld_q,
                                   .n_queries = (int)tile.n,
-                                  .n_group = group,
+                                  .n_group = heads.end - heads.first,
                                   .k_dim = layer->head_dim,
                                   .v_dim = layer->head_dim,
                                   .first_pos = pos,
@@ -180,28 +185,44 @@ static void attend(struct ls_forward *f, const struct ls_pass *pass, struct tile
                                   .d = f->cfg.arch->dtype,
                                   .scale = layer->attn_scale,
                                   .softcap = f->cfg.arch->attn_softcap,
-                                  .sinks = sinks ? sinks + head * group : NULL };
+                                  .sinks = sinks ? sinks + head : NULL };
     f->cfg.kernels->attention(&call, scratch);
 }
 
-/* Every member walks the same list of calls and takes those whose middle, in keys, falls into
- * its share of the total. */
+/* The member's heads of a group that begins at `before`, `cost` a head. */
+static struct heads own_heads(int kv, int group, uint64_t before, uint64_t cost, uint64_t share,
+                              uint64_t member)
+{
+    struct heads own = { .kv = kv };
+    for (int g = 0; g < group; g++, before += cost) {
+        uint64_t owner = (before + cost / 2) / share;
+        own.first += owner < member;
+        own.end += owner <= member;
+    }
+    return own;
+}
+
+/* Every member walks the same list of query heads, a group of a tile after the other, and takes
+ * those whose middle, in keys, falls into its share of the total: only a group at the edge of a
+ * share is divided, and its keys are read by both members. */
 void ls_phase_attention(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
 {
     const struct ls_layer *layer = pass->layer;
+    const int group = layer->n_heads / layer->n_kv_heads;
     uint64_t share = total_cost(f, layer) / (uint64_t)p.n_members + 1;
     uint64_t before = 0;
     uint32_t step = call_queries(layer);
     float *scratch = f->s.attn + (size_t)p.member * f->s.attn_floats;
     for (uint32_t i = 0; i < f->io.n_spans; i++) {
         const struct ls_span *span = &f->io.spans[i];
-        for (int head = 0; head < layer->n_kv_heads; head++) {
+        for (int kv = 0; kv < layer->n_kv_heads; kv++) {
             for (uint32_t at = 0; at < span->count; at += step) {
                 struct tile tile = tile_at(span, at, step);
-                uint64_t cost = tile_cost(layer, tile);
-                if ((before + cost / 2) / share == (uint64_t)p.member)
-                    attend(f, pass, tile, head, scratch);
-                before += cost;
+                struct heads own = own_heads(kv, group, before, tile_cost(layer, tile), share,
+                                             (uint64_t)p.member);
+                if (own.first < own.end)
+                    attend(f, pass, tile, own, scratch);
+                before += tile_cost(layer, tile) * (uint64_t)group;
             }
         }
     }

@@ -154,7 +154,7 @@ void ls_phase_head(struct ls_forward *f, struct ls_part p);
 
 /* Own rows: norms and rope of q and k, then k and v into their KV blocks. */
 void ls_phase_cache(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass);
-/* o = attention, split by (span, KV head, queries) with about equal numbers of visible keys. */
+/* o = attention, split by (span, queries, head) with about equal numbers of visible keys. */
 void ls_phase_attention(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass);
 
 /* --- experts.c -------------------------------------------------------------------------------
