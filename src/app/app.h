@@ -55,6 +55,7 @@ int ls_cmd_render(struct ls_app *app);
 int ls_cmd_plan(struct ls_app *app);
 int ls_cmd_inspect(struct ls_app *app);
 int ls_cmd_compare(struct ls_app *app);
+int ls_cmd_export(struct ls_app *app);
 int ls_cmd_parity(struct ls_app *app);
 int ls_cmd_show(struct ls_app *app);
 int ls_cmd_status(struct ls_app *app);

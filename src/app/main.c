@@ -9,13 +9,13 @@
 #include <string.h>
 
 static int (*const commands[LS_N_CMDS])(struct ls_app *app) = {
-    [LS_CMD_RUN] = ls_cmd_run,         [LS_CMD_SCORE] = ls_cmd_run,
-    [LS_CMD_RENDER] = ls_cmd_render,   [LS_CMD_PLAN] = ls_cmd_plan,
-    [LS_CMD_INSPECT] = ls_cmd_inspect, [LS_CMD_COMPARE] = ls_cmd_compare,
-    [LS_CMD_PARITY] = ls_cmd_parity,   [LS_CMD_SHOW] = ls_cmd_show,
-    [LS_CMD_BENCH] = ls_cmd_bench,     [LS_CMD_KEYGEN] = ls_cmd_keygen,
-    [LS_CMD_STATUS] = ls_cmd_status,   [LS_CMD_SELFTEST] = ls_cmd_selftest,
-    [LS_CMD_VERSION] = ls_cmd_version,
+    [LS_CMD_RUN] = ls_cmd_run,           [LS_CMD_SCORE] = ls_cmd_run,
+    [LS_CMD_RENDER] = ls_cmd_render,     [LS_CMD_PLAN] = ls_cmd_plan,
+    [LS_CMD_INSPECT] = ls_cmd_inspect,   [LS_CMD_COMPARE] = ls_cmd_compare,
+    [LS_CMD_EXPORT] = ls_cmd_export,     [LS_CMD_PARITY] = ls_cmd_parity,
+    [LS_CMD_SHOW] = ls_cmd_show,         [LS_CMD_BENCH] = ls_cmd_bench,
+    [LS_CMD_KEYGEN] = ls_cmd_keygen,     [LS_CMD_STATUS] = ls_cmd_status,
+    [LS_CMD_SELFTEST] = ls_cmd_selftest, [LS_CMD_VERSION] = ls_cmd_version,
 };
 
 static int help(const struct ls_app *app, int command)

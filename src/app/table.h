@@ -15,6 +15,7 @@ enum ls_cmd {
     LS_CMD_PLAN,
     LS_CMD_INSPECT,
     LS_CMD_COMPARE,
+    LS_CMD_EXPORT,
     LS_CMD_PARITY,
     LS_CMD_SHOW,
     LS_CMD_STATUS,

@@ -34,11 +34,15 @@ const struct ls_command ls_table_commands[LS_N_CMDS] = {
                          "says "
                          "why, and ends with 3." },
     [LS_CMD_COMPARE] = { "compare", "A B", 2, 2, "compare two sets of tensors bit for bit",
-                         "A and B are folders written by --logits, safetensors files, or npy "
-                         "files. Says whether all bits are equal; if not, where the first "
+                         "A and B are folders written by --logits, safetensors files, npy "
+                         "files, or the arms that a sweep keeps. Says whether all bits are "
+                         "equal; if not, where the first "
                          "difference lies and how large differences are. Ends with 0 when "
                          "equal "
                          "and with 10 when not." },
+    [LS_CMD_EXPORT] = { "export", "A OUT", 2, 2, "write a set of tensors as safetensors",
+                        "A is anything that compare reads, as an arm that a sweep keeps as "
+                        "differences; OUT becomes one safetensors file of the same tensors." },
     [LS_CMD_PARITY] = { "parity", "", 0, 0, "run a sweep of arms and compare their logits",
                         "Runs the same requests as a reference and as every arm of the sweep "
                         "that --config describes (layouts, CPU paths, links, models, programs, "

@@ -11,6 +11,7 @@
 #define PLAN     (1u << LS_CMD_PLAN)
 #define INSPECT  (1u << LS_CMD_INSPECT)
 #define COMPARE  (1u << LS_CMD_COMPARE)
+#define EXPORT   (1u << LS_CMD_EXPORT)
 #define PARITY   (1u << LS_CMD_PARITY)
 #define SHOW     (1u << LS_CMD_SHOW)
 #define STATUS   (1u << LS_CMD_STATUS)
@@ -19,8 +20,8 @@
 #define SELFTEST (1u << LS_CMD_SELFTEST)
 #define VERSION  (1u << LS_CMD_VERSION)
 #define ALL                                                                                    \
-    (RUNS | RENDER | PLAN | INSPECT | COMPARE | PARITY | SHOW | STATUS | BENCH | KEYGEN |      \
-     SELFTEST | VERSION)
+    (RUNS | RENDER | PLAN | INSPECT | COMPARE | EXPORT | PARITY | SHOW | STATUS | BENCH |      \
+     KEYGEN | SELFTEST | VERSION)
 
 enum { MAX_INT = 0x7fffffff };
 

@@ -285,12 +285,19 @@ ls_status ls_dump_new(struct ls_dump **out, struct ls_err *err)
 
 ls_status ls_dump_open(struct ls_dump **out, const char *path, struct ls_err *err)
 {
+    return ls_dump_open_as(out, path, false, err);
+}
+
+ls_status ls_dump_open_as(struct ls_dump **out, const char *path, bool is_base,
+                          struct ls_err *err)
+{
     struct stat st;
     struct ls_dump *d;
     if (strlen(path) > 4000)
         return ls_fail(err, LS_E_IO, "the path of a dump is longer than 4000 bytes");
     if (ls_dump_new(&d, err))
         return err->status;
+    d->is_base = is_base;
     const bool folder = !stat(path, &st) && S_ISDIR(st.st_mode);
     ls_status s = folder ? read_index(d, path, err) : read_file(d, path, err);
     if (!s)

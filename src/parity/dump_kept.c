@@ -44,10 +44,7 @@ static ls_status open_base(struct ls_dump *d, struct ls_err *err)
         snprintf(path, sizeof path, "%.*s%s", (int)n, d->path, d->store.reference);
     if (length < 0 || (size_t)length >= sizeof path)
         return ls_fail(err, LS_E_FORMAT, "%s: the path of its reference is too long", d->path);
-    ls_status s = ls_dump_open(&d->base, path, err);
-    if (!s && d->base->base)
-        s = ls_fail(err, LS_E_FORMAT, "%s: its reference %s is a file of differences, too",
-                    d->path, path);
+    ls_status s = ls_dump_open_as(&d->base, path, true, err);
     if (!s)
         s = ls_dump_digest(d->base, digest, err);
     if (!s && memcmp(digest, d->store.digest, 32) != 0)
@@ -58,6 +55,10 @@ static ls_status open_base(struct ls_dump *d, struct ls_err *err)
 
 ls_status ls_dump_open_kept(struct ls_dump *d, struct ls_err *err)
 {
+    if (d->is_base)
+        return ls_fail(err, LS_E_FORMAT,
+                       "%s: a file of differences cannot be the reference of another one",
+                       d->path);
     ls_status s = ls_store_parse(&d->store, d->mapping.base, d->mapping.size, &d->arena, err);
     if (s)
         return ls_fail_prefix(err, "%s", d->path);

@@ -18,11 +18,14 @@ struct ls_dump {
     struct ls_tensor *tensors;  /* of a safetensors file, sorted by name */
     size_t n_tensors;
     /* a file of differences, mapped for good */
+    bool is_base;         /* the reference of such a file, and none itself */
     struct ls_dump *base; /* the reference; NULL: this dump is none */
     struct ls_store store;
     void *rows, *scratch; /* of the entry that is viewed */
 };
 
+ls_status ls_dump_open_as(struct ls_dump **out, const char *path, bool is_base,
+                          struct ls_err *err);
 ls_status ls_dump_new(struct ls_dump **out, struct ls_err *err);
 ls_status ls_dump_add(struct ls_dump *dump, const struct ls_dump_entry *entry,
                       struct ls_err *err);

@@ -28,7 +28,7 @@
 #include "base/alloc.h"
 #include "base/options.h"
 
-enum { LS_SWEEP_ARMS = 4096, LS_SWEEP_NAME = 200, LS_SWEEP_RANKS = 4096 };
+enum { LS_SWEEP_ARMS = 1024, LS_SWEEP_NAME = 200, LS_SWEEP_RANKS = 4096 };
 
 enum ls_sweep_mode { LS_SWEEP_BOTH, LS_SWEEP_FORCED, LS_SWEEP_FREE };
 
