@@ -1,5 +1,6 @@
-/* parity: one sweep of arms against a reference. */
+/* parity: one sweep of arms against a reference; its other modes are parity_locate.h's. */
 #include "app/app.h"
+#include "app/parity_locate.h"
 #include "app/stop.h"
 #include "app/sweep_run.h"
 
@@ -190,7 +191,7 @@ static ls_status own_path(char *out, size_t size, struct ls_err *err)
     return LS_OK;
 }
 
-int ls_cmd_parity(struct ls_app *app)
+static int run_sweep(struct ls_app *app)
 {
     struct ls_err err;
     struct ls_sweep sweep;
@@ -198,8 +199,8 @@ int ls_cmd_parity(struct ls_app *app)
     json_t *identity = NULL;
     const struct ls_options *const o = &app->options;
     const struct ls_sweep_rules rules = { .set = &ls_table, .command = LS_CMD_RUN };
-    ls_status s = ls_options_check(o, &err);
-    if (!s && app->mpi)
+    ls_status s = LS_OK;
+    if (app->mpi)
         s = ls_fail(&err, LS_E_USAGE,
                     "parity starts its arms itself and is no rank of a job: start it without "
                     "mpirun or srun");
@@ -216,4 +217,47 @@ int ls_cmd_parity(struct ls_app *app)
     json_decref(identity);
     ls_sweep_finish(&sweep);
     return code;
+}
+
+/* Options of the other modes would be left out by a sweep, and those of a sweep by them. */
+static ls_status check_mode(const struct ls_options *o, struct ls_err *err)
+{
+    static const int modes[] = { LS_OPT_CONFIG, LS_OPT_LOCATE, LS_OPT_TAP };
+    static const int of_arms[] = { LS_OPT_MODEL,   LS_OPT_INPUT,   LS_OPT_DTYPE, LS_OPT_CPU,
+                                   LS_OPT_THREADS, LS_OPT_CONTEXT, LS_OPT_JSON };
+    const bool sweeps = ls_options_is_set(o, LS_OPT_CONFIG);
+    int n = 0, other = -1;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        n += o->values[modes[i]].source > LS_FROM_DEFAULT;
+    if (n != 1)
+        return ls_fail(err, LS_E_USAGE, "parity: give one of --config, --locate and --tap");
+    for (size_t i = 0; sweeps && i < sizeof of_arms / sizeof *of_arms; i++)
+        if (o->values[of_arms[i]].source > LS_FROM_DEFAULT)
+            other = of_arms[i];
+    for (int i = LS_OPT_AGAINST_MODEL; sweeps && i < LS_N_OPTS; i++)
+        if (o->values[i].source > LS_FROM_DEFAULT)
+            other = i;
+    if (!sweeps && ls_options_flag(o, LS_OPT_FRESH))
+        other = LS_OPT_FRESH;
+    if (other < 0)
+        return LS_OK;
+    return ls_fail(err, LS_E_USAGE, "parity: --%s does not go with --%s",
+                   ls_option_at(o->set, other)->name,
+                   sweeps                              ? "config"
+                   : ls_options_flag(o, LS_OPT_LOCATE) ? "locate"
+                                                       : "tap");
+}
+
+int ls_cmd_parity(struct ls_app *app)
+{
+    struct ls_err err;
+    const struct ls_options *const o = &app->options;
+    ls_status s = ls_options_check(o, &err);
+    if (!s)
+        s = check_mode(o, &err);
+    if (s)
+        return ls_app_fail(app, LS_EXIT_USAGE, &err);
+    if (ls_options_is_set(o, LS_OPT_CONFIG))
+        return run_sweep(app);
+    return ls_options_flag(o, LS_OPT_LOCATE) ? ls_parity_locate(app) : ls_parity_tap(app);
 }

@@ -8,6 +8,7 @@ static const char *const sections[N_SECTIONS] = {
     [REQUESTS] = "What a request gets when it does not say",
     [SCORING] = "Texts that are scored",
     [MEASURING] = "Measuring",
+    [ARMS] = "Where two arms part (parity)",
     [SETTINGS] = "Configuration",
     [TESTING] = "Testing",
 };
@@ -15,7 +16,8 @@ static const char *const sections[N_SECTIONS] = {
 static const struct ls_option_group groups[] = {
     { ls_table_run, LS_N_RUN_OPTS },
     { ls_table_tools, LS_N_TOOL_OPTS - LS_N_RUN_OPTS },
-    { ls_table_bench, LS_N_OPTS - LS_N_TOOL_OPTS },
+    { ls_table_bench, LS_N_BENCH_OPTS - LS_N_TOOL_OPTS },
+    { ls_table_parity, LS_N_OPTS - LS_N_BENCH_OPTS },
 };
 
 const struct ls_option_set ls_table = {

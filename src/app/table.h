@@ -92,6 +92,18 @@ enum ls_opt {
     LS_OPT_RANKS,
     LS_OPT_COMPARE,
     LS_OPT_SAVE,
+    LS_N_BENCH_OPTS, /* those of ls_table_bench stand before */
+    LS_OPT_LOCATE = LS_N_BENCH_OPTS,
+    LS_OPT_AGAINST_MODEL,
+    LS_OPT_AGAINST_DTYPE,
+    LS_OPT_AGAINST_CPU,
+    LS_OPT_AGAINST_PROGRAM,
+    LS_OPT_AGAINST_HIDDEN,
+    LS_OPT_HIDDEN_TENSOR,
+    LS_OPT_REQUEST,
+    LS_OPT_TAP,
+    LS_OPT_TAP_LAYER,
+    LS_OPT_TAP_POSITION,
     LS_N_OPTS
 };
 

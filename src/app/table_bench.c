@@ -1,7 +1,7 @@
 /* Options of bench alone. */
 #include "app/table_parts.h"
 
-const struct ls_option ls_table_bench[LS_N_OPTS - LS_N_TOOL_OPTS] = {
+const struct ls_option ls_table_bench[LS_N_BENCH_OPTS - LS_N_TOOL_OPTS] = {
     [LS_OPT_SECONDS - LS_N_TOOL_OPTS] = { .name = "seconds",
                                           .arg = "X",
                                           .type = LS_VALUE_REAL,

@@ -43,15 +43,18 @@ const struct ls_command ls_table_commands[LS_N_CMDS] = {
     [LS_CMD_EXPORT] = { "export", "A OUT", 2, 2, "write a set of tensors as safetensors",
                         "A is anything that compare reads, as an arm that a sweep keeps as "
                         "differences; OUT becomes one safetensors file of the same tensors." },
-    [LS_CMD_PARITY] = { "parity", "", 0, 0, "run a sweep of arms and compare their logits",
-                        "Runs the same requests as a reference and as every arm of the sweep "
-                        "that --config describes (layouts, CPU paths, links, models, programs, "
-                        "other programs' dumps), compares all logits and texts with the "
-                        "reference's, and writes report.json, junit.xml and timings.json. Ends "
-                        "with 0 when every bit of every arm is equal, with 10 when one "
-                        "differs, "
-                        "with 11 when one failed. Stopped or killed, the same command goes "
-                        "on." },
+    [LS_CMD_PARITY] = { "parity", "", 0, 0, "say whether arms are equal, and where they part",
+                        "With --config: runs the same requests as a reference and as every arm "
+                        "of the sweep that it describes (layouts, CPU paths, links, models, "
+                        "programs, other programs' dumps), compares all logits and texts with "
+                        "the reference's, and writes report.json, junit.xml and timings.json. "
+                        "Stopped or killed, the same command goes on. With --locate: runs the "
+                        "prompts of --input as --model and its options say, and once more as "
+                        "the --against options say; finds the first row of logits that "
+                        "differs, names the layer, the operation and the element where the "
+                        "difference begins, and what may be its cause. With --tap: writes one "
+                        "arm's values to a file. Ends with 0 when every bit is equal, with 10 "
+                        "when one differs, with 11 when an arm of a sweep failed." },
     [LS_CMD_SHOW] = { "show", "OUT", 1, 1, "print a result file for reading",
                       "Prints prompt and completion of each row of a result file. The prompts "
                       "come from the request file when --input names it." },

@@ -33,6 +33,7 @@ enum section {
     REQUESTS,
     SCORING,
     MEASURING,
+    ARMS,
     SETTINGS,
     TESTING,
     N_SECTIONS
@@ -43,7 +44,8 @@ enum { LS_N_MAN_SECTIONS = 4 };
 /* The words of a choice stand in the order of the enum that takes its index. */
 extern const struct ls_option ls_table_run[LS_N_RUN_OPTS];
 extern const struct ls_option ls_table_tools[LS_N_TOOL_OPTS - LS_N_RUN_OPTS];
-extern const struct ls_option ls_table_bench[LS_N_OPTS - LS_N_TOOL_OPTS];
+extern const struct ls_option ls_table_bench[LS_N_BENCH_OPTS - LS_N_TOOL_OPTS];
+extern const struct ls_option ls_table_parity[LS_N_OPTS - LS_N_BENCH_OPTS];
 extern const struct ls_command ls_table_commands[LS_N_CMDS];
 extern const struct ls_man_section ls_table_extra[LS_N_MAN_SECTIONS];
 

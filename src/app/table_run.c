@@ -9,7 +9,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                        .arg = "DIR",
                        .type = LS_VALUE_TEXT,
                        .section = MODEL,
-                       .commands = RUNS | RENDER | PLAN | INSPECT | SELFTEST | BENCH,
+                       .commands = RUNS | PARITY | RENDER | PLAN | INSPECT | SELFTEST | BENCH,
                        .required_by = RUNS | RENDER | PLAN,
                        .help = "Hugging Face checkpoint folder, or the word demo for the model "
                                "that lockstep carries." },
@@ -17,7 +17,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                        .arg = "FILE",
                        .type = LS_VALUE_TEXT,
                        .section = MODEL,
-                       .commands = RUNS | RENDER | SHOW | BENCH,
+                       .commands = RUNS | PARITY | RENDER | SHOW | BENCH,
                        .required_by = RUNS | RENDER,
                        .help = "Requests, one a line: OpenAI batch lines, {\"prompt\": ...}, "
                                "{\"tokens\": [...]}, {\"messages\": [...]}, lines of "
@@ -30,7 +30,9 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                         .required_by = RUNS | RENDER,
                         .help = "Result rows, one for each request line, in input order. The "
                                 "folder FILE.lockstep beside it holds manifest.json. For "
-                                "parity: the sweep's folder, in the place of the file's." },
+                                "parity: the sweep's folder, in the place of the file's, or "
+                                "the one "
+                                "where --locate leaves what it compared." },
     [LS_OPT_DIGEST] = { .name = "digest",
                         .arg = "generated|all|none",
                         .type = LS_VALUE_CHOICE,
@@ -155,7 +157,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                        .type = LS_VALUE_CHOICE,
                        .standard = "auto",
                        .section = MODEL,
-                       .commands = RUNS | PLAN | INSPECT | SELFTEST,
+                       .commands = RUNS | PARITY | PLAN | INSPECT | SELFTEST,
                        .help =
                            "Format of activations and KV cache: the checkpoint's own, or "
                            "float32 over the same weights. Part of the result's identity." },
@@ -166,7 +168,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                          .max = LS_MAX_CONTEXT,
                          .standard_note = "the model's own",
                          .section = MODEL,
-                         .commands = RUNS | PLAN | INSPECT,
+                         .commands = RUNS | PARITY | PLAN | INSPECT,
                          .help =
                              "Declared context: prompt and continuation together may be "
                              "this long. Rope kinds that depend on a length take this one." },
@@ -177,14 +179,14 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                          .max = 1024,
                          .standard_note = "this rank's share of the cores",
                          .section = LAYOUT,
-                         .commands = RUNS | PLAN | SELFTEST | BENCH,
+                         .commands = RUNS | PARITY | PLAN | SELFTEST | BENCH,
                          .help = "Computing threads of each rank." },
     [LS_OPT_CPU] = { .name = "cpu",
                      .arg = "ref|avx2|avx512",
                      .type = LS_VALUE_CHOICE,
                      .standard_note = "the fastest whose self-test passes",
                      .section = LAYOUT,
-                     .commands = RUNS | PLAN | SELFTEST | BENCH,
+                     .commands = RUNS | PARITY | PLAN | SELFTEST | BENCH,
                      .help = "Fastest kernel path to use; refused where the CPU lacks it." },
     [LS_OPT_BUDGET] = { .name = "budget",
                         .arg = "TOKENS",

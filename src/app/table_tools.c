@@ -8,7 +8,6 @@ const struct ls_option ls_table_tools[LS_N_TOOL_OPTS - LS_N_RUN_OPTS] = {
                         .type = LS_VALUE_TEXT,
                         .section = SETTINGS,
                         .commands = RUNS | PLAN | INSPECT | PARITY,
-                        .required_by = PARITY,
                         .argv_only = true,
                         .help =
                             "YAML file of 'option: value' lines; the command line wins. For "
@@ -32,7 +31,8 @@ const struct ls_option ls_table_tools[LS_N_TOOL_OPTS - LS_N_RUN_OPTS] = {
         LS_N_RUN_OPTS] = { .name = "json",
                            .type = LS_VALUE_FLAG,
                            .section = SETTINGS,
-                           .commands = RUNS | PLAN | INSPECT | COMPARE | STATUS | BENCH,
+                           .commands =
+                               RUNS | PLAN | INSPECT | COMPARE | PARITY | STATUS | BENCH,
                            .argv_only = true,
                            .help = "Print JSON instead of a table (run: with --dry-run)." },
     [LS_OPT_HELP - LS_N_RUN_OPTS] = { .name = "help",

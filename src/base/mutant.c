@@ -21,6 +21,13 @@ static enum ls_mutant from_environment(void)
         [LS_MUT_FUTURE] = "future",
         [LS_MUT_NEIGHBOUR] = "neighbour",
         [LS_MUT_DRIFT] = "drift",
+        [LS_MUT_EMBED_SCALE] = "embed-scale",
+        [LS_MUT_PLUS_ONE] = "plus-one",
+        [LS_MUT_WIDE_RESIDUAL] = "wide-residual",
+        [LS_MUT_NEXT_EXPERT] = "next-expert",
+        [LS_MUT_KV_HEAD] = "kv-head",
+        [LS_MUT_ROPE_LATE] = "rope-late",
+        [LS_MUT_GATE_UP] = "gate-up",
     };
     const char *name = getenv("LOCKSTEP_MUTANT");
     if (!name || !*name)

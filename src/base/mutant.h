@@ -18,6 +18,13 @@ enum ls_mutant {
     LS_MUT_FUTURE,         /* a query sees the key behind its own */
     LS_MUT_NEIGHBOUR,      /* a row reads the KV blocks of the one in front of it */
     LS_MUT_DRIFT,          /* every other step's logits differ in one bit */
+    LS_MUT_EMBED_SCALE,    /* scale of the embedding not rounded to D */
+    LS_MUT_PLUS_ONE,       /* 1 + w of a norm rounded to D */
+    LS_MUT_WIDE_RESIDUAL,  /* residual sum of attention not rounded */
+    LS_MUT_NEXT_EXPERT,    /* the last expert chosen is the one behind it in rank */
+    LS_MUT_KV_HEAD,        /* attention reads the next KV head */
+    LS_MUT_ROPE_LATE,      /* rope turns by the next position */
+    LS_MUT_GATE_UP,        /* activation of up instead of gate */
     LS_N_MUTANTS
 };
 

@@ -157,7 +157,8 @@ static void attend(struct ls_forward *f, const struct ls_pass *pass, struct tile
 {
     const struct ls_layer *layer = pass->layer;
     const struct ls_span *span = tile.span;
-    const char *pool = pass->kv->base + (size_t)heads.kv * pass->kv->head_bytes;
+    const int kv_head = LS_MUTANT(KV_HEAD) ? (heads.kv + 1) % layer->n_kv_heads : heads.kv;
+    const char *pool = pass->kv->base + (size_t)kv_head * pass->kv->head_bytes;
     int head = heads.kv * (layer->n_heads / layer->n_kv_heads) + heads.first;
     size_t column = (size_t)head * (size_t)layer->head_dim;
     size_t at = (size_t)(span->token + tile.first) * f->s.ld_q + column;

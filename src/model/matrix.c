@@ -1,5 +1,6 @@
 #include "model/pass.h"
 
+#include "base/mutant.h"
 #include "base/size.h"
 
 struct ls_own ls_own_tiles(const struct ls_matrix *m, uint64_t tile0, uint64_t tile1)
@@ -46,7 +47,9 @@ void ls_gate_own(const struct ls_forward *f, struct ls_grid gate, struct ls_grid
     for (uint32_t t = 0; own.c0 < own.c1 && t < n_rows; t++) {
         float *row = gate.at + t * gate.ld, *g = row + own.c0;
         const float *u = up.at + t * up.ld + own.c0;
-        if (e->swiglu_limit != 0)
+        if (LS_MUTANT(GATE_UP))
+            f->cfg.kernels->gated(g, u, g, own.c1 - own.c0, arch->act, arch->dtype);
+        else if (e->swiglu_limit != 0)
             f->cfg.kernels->gated_clamped(g, g, u, own.c1 - own.c0, e->swiglu_alpha,
                                           e->swiglu_limit, arch->dtype);
         else
@@ -101,7 +104,8 @@ static void branch_out(struct ls_forward *f, struct ls_part p, const struct ls_m
 void ls_phase_attn_out(struct ls_forward *f, struct ls_part p, const struct ls_pass *pass)
 {
     const struct ls_arch *arch = f->cfg.arch;
-    enum ls_fmt joined = arch->residual == LS_RES_PARALLEL ? LS_FMT_F32 : arch->dtype;
+    const bool wide = arch->residual == LS_RES_PARALLEL || LS_MUTANT(WIDE_RESIDUAL);
+    enum ls_fmt joined = wide ? LS_FMT_F32 : arch->dtype;
     const struct ls_grid x = { f->s.o, f->s.ld_q };
     branch_out(f, p, &pass->w->o, x, joined);
 }

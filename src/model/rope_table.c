@@ -26,6 +26,8 @@ void ls_rope_fill(struct ls_forward *f, struct ls_part p)
     const struct ls_arch *arch = f->cfg.arch;
     for (uint32_t t = p.row0; t < p.row1; t++) {
         int32_t pos = ls_token_pos(f, t);
+        if (LS_MUTANT(ROPE_LATE))
+            pos++;
         if (LS_MUTANT(LOCAL_POSITION))
             pos -= f->io.spans[f->s.span_of[t]].live_first;
         for (int r = 0; r < arch->n_ropes; r++) {

@@ -1,5 +1,7 @@
 #include "model/pass.h"
 
+#include "base/mutant.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -82,6 +84,8 @@ static int choose(const struct row *r)
     if (r->e->n_groups > 1)
         limit_groups(r);
     for (int i = 0; i < r->e->n_chosen; i++) {
+        if (LS_MUTANT(NEXT_EXPERT) && i == r->e->n_chosen - 1)
+            r->keys[best_of(r->keys, r->e->n)] = EXCLUDED;
         const int next = best_of(r->keys, r->e->n);
         r->keys[next] = TAKEN;
         best = i ? best : next;

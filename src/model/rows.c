@@ -1,5 +1,8 @@
 #include "model/pass.h"
 
+#include "base/mutant.h"
+
+#include <math.h>
 #include <string.h>
 
 static float *row(float *base, size_t ld, uint32_t t)
@@ -28,8 +31,9 @@ void ls_table_row(const struct ls_forward *f, float *y, const struct ls_tensor *
 static void embed_row(const struct ls_forward *f, float *h, int32_t id)
 {
     const struct ls_arch *arch = f->cfg.arch;
+    const float scale = LS_MUTANT(EMBED_SCALE) ? (float)sqrt(arch->hidden) : arch->embed_scale;
     ls_table_row(f, h, f->weights->embed, (uint64_t)id * (uint64_t)arch->hidden, arch->hidden,
-                 arch->embed_scale);
+                 scale);
 }
 
 /* The residual stream, and behind it the inputs of the layers from here on. */

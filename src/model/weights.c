@@ -129,6 +129,16 @@ static void release(const struct loader *l, const struct ls_weight_id *id,
         ls_checkpoint_release(l->ckpt, src->scales);
 }
 
+/* A fault of the test build: 1 + w rounded before it multiplies. */
+static void round_one_plus(const struct loader *l, float *w, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        w[i] += 1;
+    ls_kernels_of(LS_CPU_REF)->round(w, w, (int)n, l->arch->dtype);
+    for (uint64_t i = 0; i < n; i++)
+        w[i] -= 1;
+}
+
 static ls_status load_vector(struct loader *l, const struct ls_weight_id *id, float **out)
 {
     struct source src;
@@ -142,6 +152,8 @@ static ls_status load_vector(struct loader *l, const struct ls_weight_id *id, fl
     if (!l->fills)
         return LS_OK;
     ls_pack_vector(&src.from, *out, rows);
+    if (LS_MUTANT(PLUS_ONE) && l->arch->norm_weight == LS_NORM_ONE_PLUS_W && !id->bias)
+        round_one_plus(l, *out, rows);
     release(l, id, &src);
     return LS_OK;
 }

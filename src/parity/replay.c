@@ -97,7 +97,8 @@ ls_status ls_replay_create(struct ls_replay **out, const struct ls_replay_config
                                            .last_layer = config->last_layer,
                                            .n_threads = config->n_threads,
                                            .limits = r->limits,
-                                           .max_logit_rows = has_head(r) ? LOGIT_ROWS : 0 };
+                                           .max_logit_rows = has_head(r) ? LOGIT_ROWS : 0,
+                                           .tap = config->tap };
     s = make_tables(r, err);
     if (!s)
         s = ls_stage_create(&r->stage, &stage, err);

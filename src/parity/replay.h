@@ -32,9 +32,10 @@ struct ls_replay_config {
     const struct ls_kernels *kernels;
     int first_layer, last_layer; /* global, half-open */
     int n_threads;
-    uint32_t n_sequences; /* at the same time */
-    uint32_t positions;   /* of one sequence, at most; <= the arch's context */
-    uint32_t max_tokens;  /* of one run */
+    uint32_t n_sequences;     /* at the same time */
+    uint32_t positions;       /* of one sequence, at most; <= the arch's context */
+    uint32_t max_tokens;      /* of one run */
+    const struct ls_tap *tap; /* of the stage, or NULL */
 };
 
 struct ls_replay;
