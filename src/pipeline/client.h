@@ -53,6 +53,11 @@ struct ls_client {
     /* One row of logits, positions ascending within a sequence. */
     ls_status (*logits)(void *arg, uint64_t id, const struct ls_logits *logits,
                         enum ls_verdict *verdict, int32_t *token, struct ls_err *err);
+    /* Every position of the sequence, ascending, when the run's wish says leaves; before `done`
+     * and behind its logits: leaves [n_layers + 1][LS_LEAF] of the hidden state behind each
+     * layer and of the logits row (zeros when that was not computed). Else it may be NULL. */
+    ls_status (*leaves)(void *arg, uint64_t id, uint32_t pos, const unsigned char *leaves,
+                        struct ls_err *err);
     /* The sequence has ended: by LS_FINISH, or max_new reached. n_rows logits were digested. */
     ls_status (*done)(void *arg, uint64_t id, const unsigned char digest[32], uint64_t n_rows,
                       struct ls_err *err);

@@ -50,8 +50,9 @@ static ls_status take_memory(struct ls_coordinator *c, struct ls_err *err)
     ls_status s = LS_OK;
     c->nan_layers = ls_arena_take(&c->arena, p->logit_rows * sizeof *c->nan_layers);
     c->result = ls_arena_take(&c->arena, p->limits.max_rows * sizeof *c->result);
+    c->leaves = ls_arena_take(&c->arena, ((uint64_t)c->cfg.arch->n_layers + 1) * LS_LEAF);
     c->lanes = ls_arena_take(&c->arena, (uint64_t)p->n_replicas * sizeof *c->lanes);
-    if (!c->nan_layers || !c->result || !c->lanes)
+    if (!c->nan_layers || !c->result || !c->leaves || !c->lanes)
         return ls_fail(err, LS_E_MEMORY, "out of memory: coordinator of %d replicas",
                        p->n_replicas);
     for (int i = 0; !s && i < p->n_replicas; i++)

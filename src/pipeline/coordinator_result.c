@@ -2,6 +2,7 @@
 #include "pipeline/coordinator_state.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* The sequence of a step's row, or NULL when it has ended since. */
 static struct running *owner(struct lane *l, const struct record *r, uint32_t row)
@@ -73,15 +74,39 @@ static ls_status end_sequence(struct ls_coordinator *c, struct lane *l, uint32_t
     return client->done(client->arg, run->seq.id, digest, run->n_digested, &c->err);
 }
 
+/* The leaves of one row of the step, whose first token is `token`: by position for the client,
+ * where the frame has them by layer. */
+static ls_status give_leaves(struct ls_coordinator *c, const struct record *r, uint32_t i,
+                             uint64_t id, uint32_t token, const unsigned char *leaves)
+{
+    const struct ls_client *client = c->cfg.client;
+    const struct ls_step_row *row = &r->step.rows[i];
+    const int n = c->cfg.arch->n_layers + 1;
+    ls_status s = LS_OK;
+    for (uint32_t k = 0; !s && k < row->count; k++) {
+        for (int l = 0; l < n; l++)
+            memcpy(c->leaves + l * LS_LEAF,
+                   leaves + ((uint64_t)l * r->step.n_tokens + token + k) * LS_LEAF, LS_LEAF);
+        s = client->leaves(client->arg, id, row->first_pos + k, c->leaves, &c->err);
+    }
+    return s;
+}
+
 /* All frames of the oldest step have come: sequences go on or end. */
-static ls_status complete_step(struct ls_coordinator *c, struct lane *l, struct record *r)
+static ls_status complete_step(struct ls_coordinator *c, struct lane *l, struct record *r,
+                               const unsigned char *leaves)
 {
     ls_status s = LS_OK;
-    for (uint32_t i = 0; !s && i < r->step.n_rows; i++) {
+    for (uint32_t i = 0, token = 0; !s && i < r->step.n_rows;
+         token += r->step.rows[i++].count) {
         const struct ls_step_row *row = &r->step.rows[i];
         struct running *run = &l->slots[row->slot];
         if (run->serial != r->serial[i])
             continue;
+        if (c->cfg.plan->limits.leaves)
+            s = give_leaves(c, r, i, run->seq.id, token, leaves);
+        if (s)
+            return s;
         int32_t nan_layer = c->result[i].nan_layer;
         if (nan_layer >= 0 && (run->nan_layer < 0 || nan_layer < run->nan_layer))
             run->nan_layer = nan_layer;
@@ -129,6 +154,9 @@ ls_status ls_coordinator_take_frame(struct ls_coordinator *c, struct lane *l,
     struct ls_frame_expect expect;
     struct ls_frame frame;
     ls_result_expect(&expect, &r->step, &g, (uint32_t)c->cfg.arch->vocab);
+    const uint64_t n_leaves =
+        ls_result_leaf_bytes(&g, &r->step, &c->cfg.plan->limits, c->cfg.arch->n_layers);
+    expect.min_table = expect.max_table = g.table_bytes + (uint32_t)n_leaves;
     unsigned char *payload;
     ls_status s = ls_channel_open_frame(in, bytes, n, &expect, &frame, &payload, &c->err);
     if (s)
@@ -138,7 +166,8 @@ ls_status ls_coordinator_take_frame(struct ls_coordinator *c, struct lane *l,
     if (s)
         ls_channel_refuse(in, s, &c->err);
     else
-        s = give_group(c, l, r, &g, (const float *)(const void *)(payload + g.table_bytes));
+        s = give_group(c, l, r, &g,
+                       (const float *)(const void *)(payload + g.table_bytes + n_leaves));
     r->next = g.end;
-    return !s && g.last ? complete_step(c, l, r) : s;
+    return !s && g.last ? complete_step(c, l, r, payload + g.table_bytes) : s;
 }

@@ -6,6 +6,7 @@
 #include "pipeline/coordinator.h"
 #include "pipeline/result.h"
 #include "pipeline/scheduler.h"
+#include "tensor/merkle.h"
 
 #include <pthread.h>
 
@@ -45,6 +46,7 @@ struct ls_coordinator {
     uint64_t next_serial;
     int32_t *nan_layers;          /* [logit_rows] of one frame */
     struct ls_result_row *result; /* [max_rows] of a last frame */
+    unsigned char *leaves;        /* [n_layers + 1][LS_LEAF] of one position */
     struct ls_sequence pending;   /* taken from the client, not admitted yet */
     bool has_pending, is_end, is_later, is_again, drain;
     uint64_t next_tick_us;

@@ -56,13 +56,16 @@ uint64_t ls_plan_step_payload(const struct ls_plan *plan, const struct ls_arch *
 {
     uint64_t element = first_layer ? ls_fmt_bytes(arch->dtype) : sizeof(int32_t);
     uint64_t width = first_layer ? (uint64_t)ls_inbound_width(arch, first_layer) : 1;
-    return ls_step_max_bytes(&plan->limits) + plan->limits.max_tokens * width * element;
+    return ls_step_max_bytes(&plan->limits) +
+           ls_step_leaf_bytes(&plan->limits, plan->limits.max_tokens, first_layer) +
+           plan->limits.max_tokens * width * element;
 }
 
 uint64_t ls_plan_result_payload(const struct ls_plan *plan, const struct ls_arch *arch)
 {
     uint64_t logits = (uint64_t)plan->logit_rows * (uint64_t)arch->vocab * sizeof(float);
-    return ls_result_max_table(&plan->limits, plan->logit_rows) + logits;
+    return ls_result_max_table(&plan->limits, plan->logit_rows) + logits +
+           ls_step_leaf_bytes(&plan->limits, plan->limits.max_tokens, arch->n_layers + 1);
 }
 
 int ls_plan_step_buffers(const struct ls_plan *plan)
@@ -158,6 +161,7 @@ static ls_status choose_step_size(struct ls_plan *plan, const struct ls_arch *ar
     plan->logit_rows = (uint32_t)ls_min_u64(ls_max_u64(fit, 1), (uint64_t)plan->budget);
     plan->limits.n_slots = (uint32_t)n_slots;
     plan->pack = wish->pack;
+    plan->limits.leaves = wish->leaves;
     plan->limits.context = (uint32_t)arch->context;
     plan->limits.max_tokens = (uint32_t)plan->budget;
     return LS_OK;

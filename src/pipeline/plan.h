@@ -41,6 +41,7 @@ struct ls_run_wish {
     uint8_t f32_activations;
     uint8_t check_bytes;      /* digest every weight at start */
     uint8_t digests;          /* any digest is wanted */
+    uint8_t leaves;           /* a certificate is wanted: step limits' leaves */
     uint8_t trace;            /* every rank records what it does when */
     uint8_t prefix_reuse;     /* rank 0: equal beginnings of prompts are computed once */
     uint8_t own_weights;      /* every rank loads its own copy, whoever holds the same layers */

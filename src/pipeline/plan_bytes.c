@@ -10,7 +10,7 @@
 enum { DIGEST = 32 };
 
 /* The numbers of a wish in the order in which they travel. */
-enum { N_WISH_NUMBERS = 11, N_WISH_FLAGS = 7 };
+enum { N_WISH_NUMBERS = 11, N_WISH_FLAGS = 8 };
 
 static void wish_numbers(struct ls_run_wish *w, int32_t *at[N_WISH_NUMBERS])
 {
@@ -36,7 +36,7 @@ size_t ls_wish_encode(const struct ls_run_wish *wish, unsigned char out[LS_WISH_
     const unsigned char flags[N_WISH_FLAGS] = { copy.f32_activations, copy.check_bytes,
                                                 copy.digests,         copy.strict_placement,
                                                 copy.trace,           copy.prefix_reuse,
-                                                copy.own_weights };
+                                                copy.own_weights,     copy.leaves };
     ls_put_bytes(&w, flags, sizeof flags);
     return LS_WISH_BYTES - w.left;
 }
@@ -63,6 +63,7 @@ ls_status ls_wish_decode(struct ls_run_wish *wish, const unsigned char *bytes, s
     got.trace = flags[4];
     got.prefix_reuse = flags[5];
     got.own_weights = flags[6];
+    got.leaves = flags[7];
     bool good = ls_reader_done(&r) && got.cpu_path >= 0 && got.cpu_path < LS_N_CPU_PATHS &&
                 got.pack >= 0 && got.pack < LS_N_PACKS;
     for (int i = 0; i < N_WISH_FLAGS; i++)
@@ -79,13 +80,22 @@ ls_status ls_wish_decode(struct ls_run_wish *wish, const unsigned char *bytes, s
 static void put_body(struct ls_writer *w, const struct ls_plan *plan)
 {
     const struct ls_step_limits *lim = &plan->limits;
-    const uint32_t words[] = {
-        (uint32_t)plan->n_stages,  lim->max_rows,          lim->max_events,
-        lim->max_tokens,           lim->n_slots,           lim->n_blocks,
-        lim->max_blocks_per_slot,  lim->context,           (uint32_t)plan->budget,
-        (uint32_t)plan->chunk,     (uint32_t)plan->window, plan->logit_rows,
-        (uint32_t)plan->silence_s, (uint32_t)plan->pack,   (uint32_t)plan->n_replicas
-    };
+    const uint32_t words[] = { (uint32_t)plan->n_stages,
+                               lim->max_rows,
+                               lim->max_events,
+                               lim->max_tokens,
+                               lim->n_slots,
+                               lim->n_blocks,
+                               lim->max_blocks_per_slot,
+                               lim->context,
+                               (uint32_t)plan->budget,
+                               (uint32_t)plan->chunk,
+                               (uint32_t)plan->window,
+                               plan->logit_rows,
+                               (uint32_t)plan->silence_s,
+                               (uint32_t)plan->pack,
+                               (uint32_t)plan->n_replicas,
+                               lim->leaves };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         ls_put_u32(w, words[i]);
     for (int i = 0; i < ls_plan_n_ranks(plan); i++) {
@@ -118,6 +128,7 @@ static bool get_body(struct ls_reader *r, struct ls_plan *plan)
     plan->silence_s = ls_get_i32(r);
     plan->pack = ls_get_i32(r);
     plan->n_replicas = ls_get_i32(r);
+    lim->leaves = ls_get_u32(r);
     if (plan->pack < 0 || plan->pack >= LS_N_PACKS)
         return false;
     if (plan->n_stages < 1 || plan->n_stages > LS_MAX_STAGES || plan->n_replicas < 1 ||

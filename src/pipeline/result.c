@@ -26,6 +26,12 @@ struct ls_result_group ls_result_group(const struct ls_step *step, uint32_t logi
     return g;
 }
 
+uint64_t ls_result_leaf_bytes(const struct ls_result_group *g, const struct ls_step *step,
+                              const struct ls_step_limits *lim, int n_layers)
+{
+    return g->last ? ls_step_leaf_bytes(lim, step->n_tokens, n_layers + 1) : 0;
+}
+
 void ls_result_encode(unsigned char *out, const struct ls_step *step,
                       const struct ls_logit_place *places, const struct ls_result_group *g,
                       const struct ls_stage *stage)

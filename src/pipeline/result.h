@@ -8,6 +8,7 @@
  *   table: u32 n_sent | u32 n_rows (the step's rows in the last group, else 0)
  *          n_sent x { u32 slot, u32 position, i32 nan_layer }
  *          n_rows x { u32 slot, i32 nan_layer, 32 bytes digest }
+ *   leaves: in the last group, when they are wanted, [n_layers + 1][step's tokens][LS_LEAF]
  *   tensor: binary32 [n_sent][vocab]; none when n_sent is 0 */
 #ifndef LS_PIPELINE_RESULT_H
 #define LS_PIPELINE_RESULT_H
@@ -42,6 +43,11 @@ static inline bool ls_result_has_frame(const struct ls_result_group *g)
 {
     return g->n_sent > 0 || g->last;
 }
+
+/* Bytes of the step's leaves behind the table of its last frame: of all layers and of the
+ * logits; 0 in the other frames and when none are wanted. */
+uint64_t ls_result_leaf_bytes(const struct ls_result_group *g, const struct ls_step *step,
+                              const struct ls_step_limits *lim, int n_layers);
 
 /* Writes g->table_bytes. places: of the step. stage gives the digests; NULL: none are wanted.
  */

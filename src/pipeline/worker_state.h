@@ -9,11 +9,12 @@
 
 struct ls_worker {
     struct ls_session *s;
-    struct ls_exchange *exchange;  /* rank 0 */
-    struct ls_step step;           /* rank > 0: the step being run */
-    struct ls_step **to_feed;      /* rank 0: [n_replicas], taken and not sent yet, or NULL */
-    struct ls_logit_place *places; /* a last stage: [max_tokens] */
-    uint64_t next_id;              /* of the next step */
+    struct ls_exchange *exchange;   /* rank 0 */
+    struct ls_step step;            /* rank > 0: the step being run */
+    struct ls_step **to_feed;       /* rank 0: [n_replicas], taken and not sent yet, or NULL */
+    const unsigned char *leaves_in; /* rank > 0: leaves of the stages before, of that step */
+    struct ls_logit_place *places;  /* a last stage: [max_tokens] */
+    uint64_t next_id;               /* of the next step */
     uint64_t next_look_us;
     uint64_t idle_since_us; /* the end of the last step */
     ls_status failed;       /* found while pumping; sticky */

@@ -38,18 +38,36 @@ static void computed(struct ls_worker *w, const struct ls_step *step, uint64_t b
     ls_trace_add(w->trace, LS_TRACE_COMPUTE, step->id, begin, now);
 }
 
+/* The step's leaves behind all layers so far, those of the stages before first. */
+static void put_leaves(const struct ls_worker *w, const struct ls_step *step,
+                       unsigned char *out)
+{
+    const struct ls_session *s = w->s;
+    const struct ls_step_limits *lim = &s->plan.limits;
+    const struct ls_stage_plan *mine = &s->plan.stages[s->rank];
+    const int n_own = mine->last_layer - mine->first_layer + ls_worker_is_last(w);
+    const uint64_t before = ls_step_leaf_bytes(lim, step->n_tokens, mine->first_layer);
+    if (!lim->leaves)
+        return;
+    if (before)
+        memcpy(out, w->leaves_in, before);
+    memcpy(out + before, ls_stage_leaves(s->stage),
+           ls_step_leaf_bytes(lim, step->n_tokens, n_own));
+}
+
 static ls_status send_result(struct ls_worker *w, struct ls_step *step,
                              const struct ls_result_group *g, unsigned char *payload,
                              struct ls_err *err)
 {
     const struct ls_session *s = w->s;
     uint32_t vocab = (uint32_t)s->arch.vocab;
+    const uint64_t leaves = ls_result_leaf_bytes(g, step, &s->plan.limits, s->arch.n_layers);
     struct ls_frame frame = { .kind = LS_KIND_RESULT,
                               .id = step->id,
                               .nonce = step->nonce,
                               .step = (uint32_t)step->id,
                               .rows = g->n_sent,
-                              .table_bytes = g->table_bytes };
+                              .table_bytes = g->table_bytes + (uint32_t)leaves };
     if (g->n_sent > 0) {
         frame.dtype = LS_DTYPE_F32;
         frame.ndim = 2;
@@ -58,6 +76,8 @@ static ls_status send_result(struct ls_worker *w, struct ls_step *step,
         frame.tensor_bytes = (uint64_t)g->n_sent * vocab * sizeof(float);
     }
     ls_result_encode(payload, step, w->places, g, s->wish.digests ? s->stage : NULL);
+    if (leaves)
+        put_leaves(w, step, payload + g->table_bytes);
     return send(w, &w->s->result_out, &frame, payload, err);
 }
 
@@ -73,9 +93,10 @@ static ls_status send_logits(struct ls_worker *w, struct ls_step *step, struct l
         if (!payload)
             return LS_OK;
         uint64_t begin = ls_now_us();
+        const uint64_t table =
+            g.table_bytes + ls_result_leaf_bytes(&g, step, &s->plan.limits, s->arch.n_layers);
         if (g.end > g.begin)
-            ls_stage_logits(s->stage, step, g.begin, g.end,
-                            (float *)(void *)(payload + g.table_bytes));
+            ls_stage_logits(s->stage, step, g.begin, g.end, (float *)(void *)(payload + table));
         computed(w, step, begin);
         ls_status st = ls_result_has_frame(&g) ? send_result(w, step, &g, payload, err) : LS_OK;
         if (st)
@@ -149,7 +170,8 @@ static ls_status run_and_send(struct ls_worker *w, struct ls_step *step, const v
     struct ls_session *s = w->s;
     int end = s->plan.stages[s->rank].last_layer;
     uint32_t width = (uint32_t)ls_inbound_width(&s->arch, end);
-    size_t table = ls_step_bytes(step);
+    const size_t form = ls_step_bytes(step);
+    const size_t table = form + ls_step_leaf_bytes(&s->plan.limits, step->n_tokens, end);
     unsigned char *payload = ls_worker_wait_payload(w, &s->step_out);
     if (!payload)
         return LS_OK;
@@ -157,7 +179,9 @@ static ls_status run_and_send(struct ls_worker *w, struct ls_step *step, const v
     if (st)
         return st;
     ls_step_encode(step, payload);
+    put_leaves(w, step, payload + form);
     struct ls_frame frame = step_frame(step);
+    frame.table_bytes = (uint32_t)table;
     frame.dtype = wire_dtype(s->arch.dtype);
     frame.ndim = 2;
     frame.dims[0] = step->n_tokens;
@@ -203,14 +227,23 @@ static ls_status read_step(struct ls_worker *w, unsigned char *bytes, uint64_t n
         .min_dim0 = 1,
         .max_dim0 = lim->max_tokens,
         .min_table = 1,
-        .max_table = (uint32_t)ls_step_max_bytes(lim),
+        .max_table = (uint32_t)(ls_step_max_bytes(lim) +
+                                ls_step_leaf_bytes(lim, lim->max_tokens, first)),
     };
     struct ls_frame frame;
     unsigned char *payload;
     ls_status st = ls_channel_open_frame(&s->step_in, bytes, n, &expect, &frame, &payload, err);
     if (st)
         return st;
-    st = ls_step_decode(&w->step, payload, frame.table_bytes, lim, err);
+    const uint64_t leaves = ls_step_leaf_bytes(lim, frame.dims[0], first);
+    if (frame.table_bytes < leaves)
+        st = ls_fail(err, LS_E_SHAPE,
+                     "step %" PRIu64 ": a table of %u bytes, the leaves of %u tokens behind %d "
+                     "layers are %" PRIu64,
+                     frame.id, frame.table_bytes, frame.dims[0], first, leaves);
+    if (!st)
+        st = ls_step_decode(&w->step, payload, frame.table_bytes - leaves, lim, err);
+    w->leaves_in = payload + frame.table_bytes - leaves;
     if (!st && (w->step.n_tokens != frame.dims[0] || w->step.n_rows != frame.rows))
         st = ls_fail(err, LS_E_SHAPE,
                      "step %" PRIu64 ": %u tokens and %u rows in the table, a tensor of %u and "

@@ -5,6 +5,7 @@
 #include "model/forward.h"
 #include "stage/kv_pool.h"
 #include "stage/tables.h"
+#include "tensor/merkle.h"
 
 #include <assert.h>
 #include <sodium.h>
@@ -32,6 +33,10 @@ struct ls_stage {
     struct ls_logit_place *places;     /* [max_tokens] of the last step; last stage */
     uint32_t *wanted;                  /* [max_logit_rows]; last stage */
     crypto_generichash_state *digests; /* [n_slots]; last stage */
+    unsigned char *leaves;             /* [own layers, and the logits][max_tokens][LS_LEAF], a
+                                          step's tokens close together; with limits.leaves */
+    struct ls_tap tap;                 /* that makes them */
+    uint32_t n_tokens;                 /* of the last step */
     struct delivery delivery;          /* of the logits call in progress */
     struct ls_stage_counts counts;
 };
@@ -70,6 +75,10 @@ static uint64_t carve(struct ls_stage **stage, struct ls_stage *made, char *base
     ls_tables_carve(&made->tables, &c, lim);
     made->spans = ls_carve_take(&c, 1, lim->max_rows, sizeof *made->spans);
     made->span_nan = ls_carve_take(&c, 1, lim->max_rows, sizeof *made->span_nan);
+    if (lim->leaves)
+        made->leaves =
+            ls_carve_take(&c, (uint64_t)(cfg->last_layer - cfg->first_layer + is_last(cfg)),
+                          lim->max_tokens, LS_LEAF);
     if (is_last(cfg)) {
         made->places = ls_carve_take(&c, 1, lim->max_tokens, sizeof *made->places);
         made->wanted = ls_carve_take(&c, 1, cfg->max_logit_rows, sizeof *made->wanted);
@@ -99,6 +108,42 @@ uint64_t ls_stage_scratch_bytes(const struct ls_arch *arch, int first_layer, int
                                          .max_logit_rows = max_logit_rows };
     return scratch_bytes(&cfg);
 }
+
+/* --- leaves ----------------------------------------------------------------------------------
+ */
+
+static unsigned char *leaf_at(const struct ls_stage *stage, int layer, uint32_t token)
+{
+    const uint64_t row = (uint64_t)(layer - stage->cfg.first_layer) * stage->n_tokens + token;
+    return stage->leaves + row * LS_LEAF;
+}
+
+static void take_leaf(void *arg, const struct ls_tap_value *value)
+{
+    const struct ls_stage *const stage = arg;
+    const struct ls_span *const span = &stage->spans[value->span];
+    const uint32_t token = span->token + (uint32_t)(value->pos - span->first_pos);
+    assert(value->count == value->width);
+    ls_leaf_of(leaf_at(stage, value->layer, token), value->at,
+               (size_t)value->width * sizeof(float));
+}
+
+const unsigned char *ls_stage_leaves(const struct ls_stage *stage)
+{
+    assert(stage->leaves);
+    return stage->leaves;
+}
+
+static void begin_leaves(struct ls_stage *stage, const struct ls_step *step)
+{
+    const int end = stage->cfg.last_layer;
+    stage->n_tokens = step->n_tokens;
+    if (stage->leaves && is_last(&stage->cfg))
+        memset(leaf_at(stage, end, 0), 0, (size_t)step->n_tokens * LS_LEAF);
+}
+
+/* --- checks ----------------------------------------------------------------------------------
+ */
 
 static ls_status check_cut(const struct ls_arch *arch, int first_layer, struct ls_err *err)
 {
@@ -166,6 +211,13 @@ ls_status ls_stage_create(struct ls_stage **out, const struct ls_stage_config *c
         return s;
     carve(&stage, &made, block, config);
     *stage = made;
+    if (stage->leaves) {
+        assert(!config->tap);
+        stage->tap = (struct ls_tap){ .ops = UINT64_C(1) << LS_OP_HIDDEN,
+                                      .take = take_leaf,
+                                      .arg = stage };
+        stage->cfg.tap = &stage->tap;
+    }
     s = build(stage, err);
     if (s) {
         ls_stage_destroy(stage);
@@ -280,6 +332,7 @@ ls_status ls_stage_run(struct ls_stage *stage, struct ls_step *step, const void 
     assert(is_last(&stage->cfg) || hidden_out);
     open_digests(stage, step);
     fill_spans(stage, step);
+    begin_leaves(stage, step);
     if (stage->places)
         ls_step_logit_places(step, stage->places);
     const struct ls_forward_io io = { .spans = stage->spans,
@@ -330,12 +383,22 @@ static void feed_digests(const struct ls_stage *stage, int member, int n_members
     }
 }
 
+static void leaf_logits(const struct ls_stage *stage, uint64_t first, uint64_t end)
+{
+    const size_t bytes = (size_t)stage->cfg.arch->vocab * sizeof(float);
+    for (uint64_t i = first; stage->leaves && i < end; i++)
+        ls_leaf_of(leaf_at(stage, stage->cfg.last_layer,
+                           stage->places[stage->delivery.begin + i].token),
+                   ls_forward_logits_row(stage->forward, (uint32_t)i), bytes);
+}
+
 static void deliver_job(void *arg, int member, int n_members)
 {
     const struct ls_stage *stage = arg;
     uint64_t first, end;
     ls_team_share(stage->delivery.end - stage->delivery.begin, member, n_members, &first, &end);
     copy_sent(stage, first, end);
+    leaf_logits(stage, first, end);
     feed_digests(stage, member, n_members);
 }
 

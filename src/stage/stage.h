@@ -29,7 +29,8 @@ struct ls_stage_config {
     bool (*progress)(void *arg); /* called between layers by the stage's own thread, or NULL;
                                     false: the run is over, give the step up */
     void *progress_arg;
-    const struct ls_tap *tap; /* model/tap.h: looks into its layers, or NULL; outlives it */
+    const struct ls_tap *tap; /* model/tap.h: looks into its layers, or NULL; outlives it; NULL
+                                 with limits.leaves */
     struct ls_forward_times *times; /* outlives the stage; filled when not NULL */
 };
 
@@ -73,6 +74,12 @@ void ls_stage_digest(const struct ls_stage *stage, uint32_t slot, unsigned char 
 /* First global layer whose output held NaN for any token of the slot since it was opened, as
  * far as this stage and those before it saw, or LS_NO_LAYER. */
 int32_t ls_stage_nan_layer(const struct ls_stage *stage, uint32_t slot);
+
+/* With limits.leaves, after the run (last stage: and the logits) of a step of n tokens: the
+ * leaves (tensor/merkle.h) of its own layers, [layer][n][LS_LEAF] over the binary32 form of
+ * each token's hidden state behind the layer; on the last stage one layer more, over the logits
+ * rows that were computed, the others' zero. Valid until the next run. */
+const unsigned char *ls_stage_leaves(const struct ls_stage *stage);
 
 void ls_stage_get_counts(const struct ls_stage *stage, struct ls_stage_counts *counts);
 

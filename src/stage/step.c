@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "kernels/kernels.h"
 #include "model/arch.h"
+#include "tensor/merkle.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -36,6 +37,8 @@ ls_status ls_step_limits_check(const struct ls_step_limits *lim, struct ls_err *
         s = check_limit("max_events", lim->max_events, 1, MAX_EVENTS, err);
     if (!s)
         s = check_limit("n_blocks", lim->n_blocks, 1, MAX_BLOCKS, err);
+    if (!s)
+        s = check_limit("leaves", lim->leaves, 0, 1, err);
     uint32_t blocks = (uint32_t)ls_ceil_div(lim->context, LS_KV_BLOCK);
     if (!s)
         s = check_limit("max_blocks_per_slot", lim->max_blocks_per_slot, blocks, blocks, err);
@@ -108,6 +111,11 @@ static const unsigned char *get_words(uint32_t *words, const unsigned char *in, 
     for (int i = 0; i < n; i++, in += WORD)
         words[i] = in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
     return in;
+}
+
+uint64_t ls_step_leaf_bytes(const struct ls_step_limits *lim, uint32_t n_tokens, int n_layers)
+{
+    return (uint64_t)lim->leaves * n_tokens * (uint64_t)n_layers * LS_LEAF;
 }
 
 void ls_step_encode(const struct ls_step *step, unsigned char *out)

@@ -48,6 +48,8 @@ struct ls_step_limits {
     uint32_t n_slots, n_blocks;
     uint32_t max_blocks_per_slot; /* ceil(context / 32) */
     uint32_t context;             /* positions are < context */
+    uint32_t leaves; /* 1: each stage digests every token behind each of its layers,
+                        the last one its logits row, too; else 0 */
 };
 
 struct ls_step {
@@ -70,6 +72,9 @@ void ls_step_finish(struct ls_step *step);
 /* Largest, and this step's, size of the byte form. */
 size_t ls_step_max_bytes(const struct ls_step_limits *lim);
 size_t ls_step_bytes(const struct ls_step *step);
+/* Bytes of the leaves of n_tokens tokens behind n_layers layers: [layer][token][LS_LEAF], 0
+ * when none are wanted. They travel behind the step's bytes, stage by stage more of them. */
+uint64_t ls_step_leaf_bytes(const struct ls_step_limits *lim, uint32_t n_tokens, int n_layers);
 /* Writes ls_step_bytes(step) bytes. */
 void ls_step_encode(const struct ls_step *step, unsigned char *out);
 /* From exactly n bytes; every count and field is checked against `lim` (LS_E_SHAPE). step's
