@@ -85,8 +85,21 @@ CHECKS = {
     "future": lambda f, m: selftest_is_good(f, m, "demo", "causality"),
     "neighbour": lambda f, m: selftest_is_good(f, m, "demo", "neighbours"),
 }
+def certificate_holds(folder, mutant, named):
+    """What a faulty program certified, to the eyes of one without the fault; caught when the leaf is named."""
+    source, out, cert = folder / "in.jsonl", folder / "out.jsonl", folder / "out.cert"
+    harness.write_requests(source, [{"id": "p", "tokens": list(range(5, 30)), "max_tokens": 4}])
+    harness.must(harness.run(2, "run", "--model", "demo", "--input", source, "--output", out, "--certificate", cert,
+                             "--progress", "none", env={"LOCKSTEP_MUTANT": mutant}))
+    result = harness.run(0, "verify", cert, "--model", "demo", "--input", source, "--output", out, "--random", "60",
+                         env={"LOCKSTEP_MUTANT": "none"})
+    return not (result.returncode == 10 and named in result.stdout)
+
+
 # a second check that should see a mutant
 AGAIN = {
+    "future": lambda f, m: certificate_holds(f, m, "leaf of line 1, choice 0, position 0, layer 0\n"),
+    "drift": lambda f, m: certificate_holds(f, m, ", logits\n"),
     "window": lambda f, m: selftest_is_good(f, m, "mistral", "window"),
 }
 

@@ -28,6 +28,7 @@ GUARDS = {
     "secret-overwrite": "ut_secret_file",
     "result-place": "ut_result", "result-counts": "ut_result", "result-row": "ut_result", "result-layer": "ut_result",
     "plan-digest": "ut_plan",
+    "certificate-size": "ut_certificate", "certificate-part": "ut_certificate", "certificate-block": "ut_certificate",
 }
 
 

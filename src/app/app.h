@@ -61,6 +61,7 @@ int ls_cmd_show(struct ls_app *app);
 int ls_cmd_status(struct ls_app *app);
 int ls_cmd_bench(struct ls_app *app);
 int ls_cmd_keygen(struct ls_app *app);
+int ls_cmd_verify(struct ls_app *app);
 int ls_cmd_selftest(struct ls_app *app);
 int ls_cmd_version(struct ls_app *app);
 

@@ -1,5 +1,6 @@
 /* run: the main job, on all ranks. */
 #include "app/app.h"
+#include "app/certify.h"
 #include "app/chat_process.h"
 #include "app/facts.h"
 #include "app/launch.h"
@@ -29,6 +30,7 @@ struct lead {
     struct ls_run_wish wish;
     struct ls_link_wish link;
     struct ls_given_secret *given;
+    struct ls_certify certify;
     char model_name[LS_MAX_PATH];
     char chat_time[LS_CHAT_TIME];
     struct ls_tokenizer *tokenizer; /* NULL: the checkpoint has none */
@@ -81,6 +83,8 @@ static int prepare(struct lead *r)
                              (uint64_t)time(NULL), &err);
     if (!s)
         s = ls_link_wish_of(&r->link, r->given, o, &err);
+    if (!s)
+        s = ls_certify_of(&r->certify, o, &err);
     return s ? fail_before_start(r, s, &err) : GO;
 }
 
@@ -98,7 +102,11 @@ static int prepare_job(struct lead *r)
     if (s)
         return fail_before_start(r, s, &err);
     config.chat = &r->chat->chat;
+    config.certificate = r->certify.wanted ? &r->certify.terms : NULL;
     s = ls_job_create(&r->job, &config, &err);
+    if (!s)
+        s = ls_certify_look(&r->certify, r->wish.model,
+                            ls_options_text(o, LS_OPT_CHAT_TEMPLATE), &err);
     if (s)
         return fail_before_start(r, s, &err);
     s = ls_model_tokenizer(&r->tokenizer, r->wish.model, &err);
@@ -326,6 +334,7 @@ static int lead(struct ls_app *app, struct ls_comm *comm, struct ls_chat_process
     ls_session_destroy(r->session);
     ls_job_destroy(r->job);
     ls_tokenizer_destroy(r->tokenizer);
+    ls_certify_finish(&r->certify);
     ls_free(r);
     return code;
 }

@@ -9,10 +9,11 @@
 #include <sys/stat.h>
 
 /* Written ones first. */
-static const enum ls_opt paths[] = { LS_OPT_OUTPUT,      LS_OPT_LOGITS,       LS_OPT_METRICS,
-                                     LS_OPT_TRACE,       LS_OPT_INPUT,        LS_OPT_CONFIG,
-                                     LS_OPT_SECRET_FILE, LS_OPT_CHAT_TEMPLATE };
-enum { N_WRITTEN = 4, N_PATHS = sizeof paths / sizeof paths[0] };
+static const enum ls_opt paths[] = { LS_OPT_OUTPUT,  LS_OPT_LOGITS,      LS_OPT_METRICS,
+                                     LS_OPT_TRACE,   LS_OPT_CERTIFICATE, LS_OPT_INPUT,
+                                     LS_OPT_CONFIG,  LS_OPT_SECRET_FILE, LS_OPT_CHAT_TEMPLATE,
+                                     LS_OPT_SIGN_KEY };
+enum { N_WRITTEN = 5, N_PATHS = sizeof paths / sizeof paths[0] };
 
 struct place {
     const char *option; /* NULL: not given, or nothing that can be in the way */

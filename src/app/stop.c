@@ -43,6 +43,13 @@ static ls_status next(void *arg, struct ls_sequence *seq, enum ls_next *what,
     return c->next(c->arg, seq, what, err);
 }
 
+static ls_status leaves(void *arg, uint64_t id, uint32_t pos, const unsigned char *row,
+                        struct ls_err *err)
+{
+    const struct ls_client *const c = ((struct ls_stop_client *)arg)->inner;
+    return c->leaves(c->arg, id, pos, row, err);
+}
+
 static ls_status logits(void *arg, uint64_t id, const struct ls_logits *row,
                         enum ls_verdict *verdict, int32_t *token, struct ls_err *err)
 {
@@ -89,9 +96,12 @@ static ls_status tick(void *arg, uint64_t n_running, bool *drain, struct ls_err 
 void ls_stop_client_init(struct ls_stop_client *s, const struct ls_client *inner,
                          const struct ls_time_limit *limit)
 {
-    *s = (struct ls_stop_client){
-        .client = { .arg = s, .next = next, .logits = logits, .done = done, .tick = tick },
-        .inner = inner,
-        .limit = *limit
-    };
+    *s = (struct ls_stop_client){ .client = { .arg = s,
+                                              .next = next,
+                                              .logits = logits,
+                                              .leaves = leaves,
+                                              .done = done,
+                                              .tick = tick },
+                                  .inner = inner,
+                                  .limit = *limit };
 }

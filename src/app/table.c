@@ -9,6 +9,7 @@ static const char *const sections[N_SECTIONS] = {
     [SCORING] = "Texts that are scored",
     [MEASURING] = "Measuring",
     [ARMS] = "Where two arms part (parity)",
+    [CERTIFICATES] = "Certificates",
     [SETTINGS] = "Configuration",
     [TESTING] = "Testing",
 };

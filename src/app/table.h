@@ -21,6 +21,7 @@ enum ls_cmd {
     LS_CMD_STATUS,
     LS_CMD_BENCH,
     LS_CMD_KEYGEN,
+    LS_CMD_VERIFY,
     LS_CMD_SELFTEST,
     LS_CMD_VERSION,
     LS_N_CMDS
@@ -34,6 +35,8 @@ enum ls_opt {
     LS_OPT_LOGITS,
     LS_OPT_LOGITS_ROWS,
     LS_OPT_LOGITS_FORMAT,
+    LS_OPT_CERTIFICATE,
+    LS_OPT_SIGN_KEY,
     LS_OPT_RESUME,
     LS_OPT_FRESH,
     LS_OPT_TIME_LIMIT,
@@ -83,6 +86,10 @@ enum ls_opt {
     LS_OPT_PRINT_CONFIG,
     LS_OPT_DRY_RUN,
     LS_OPT_JSON,
+    LS_OPT_SIGN,
+    LS_OPT_KEY,
+    LS_OPT_LEAF,
+    LS_OPT_RANDOM,
     LS_OPT_HELP,
     LS_N_TOOL_OPTS, /* those of ls_table_tools stand before */
     LS_OPT_SECONDS = LS_N_TOOL_OPTS,

@@ -71,10 +71,19 @@ const struct ls_command ls_table_commands[LS_N_CMDS] = {
                        "in the same run, allow. null: the same work measured against itself; "
                        "cpu%: how much of the time the machine gave, below 100 others were "
                        "running." },
-    [LS_CMD_KEYGEN] = { "keygen", "[FILE]", 0, 1, "make a job secret for links between hosts",
+    [LS_CMD_KEYGEN] = { "keygen", "[FILE]", 0, 1,
+                        "make a job secret for links between hosts, or a key that signs",
                         "Writes a new random key file with mode 0600; a file that is there is "
                         "never overwritten. Without FILE the key goes to standard output. Give "
-                        "it to every rank of a run with --secret-file." },
+                        "it to every rank of a run with --secret-file; or, made with --sign, "
+                        "to "
+                        "run with --sign-key." },
+    [LS_CMD_VERIFY] = { "verify", "CERT", 1, 1, "check a certificate of a run",
+                        "Checks the certificate itself, every tensor and tokenizer file of "
+                        "--model, every line of --input, every row of --output and --logits "
+                        "when they are given, and recomputes leaves on one core: those named "
+                        "by --leaf, or --random ones, with all that lie before them in their "
+                        "sequences. Ends with 0, or with 10 and the names of what differs." },
     [LS_CMD_SELFTEST] = { "selftest", "", 0, 0, "check that this machine computes what it must",
                           "Runs the start-up vectors on every kernel path that this CPU has. "
                           "With --model, a few hundred tokens through that checkpoint as well: "

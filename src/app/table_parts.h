@@ -17,11 +17,12 @@
 #define STATUS   (1u << LS_CMD_STATUS)
 #define KEYGEN   (1u << LS_CMD_KEYGEN)
 #define BENCH    (1u << LS_CMD_BENCH)
+#define VERIFY   (1u << LS_CMD_VERIFY)
 #define SELFTEST (1u << LS_CMD_SELFTEST)
 #define VERSION  (1u << LS_CMD_VERSION)
 #define ALL                                                                                    \
     (RUNS | RENDER | PLAN | INSPECT | COMPARE | EXPORT | PARITY | SHOW | STATUS | BENCH |      \
-     KEYGEN | SELFTEST | VERSION)
+     KEYGEN | SELFTEST | VERIFY | VERSION)
 
 enum { MAX_INT = 0x7fffffff };
 
@@ -32,6 +33,7 @@ enum section {
     LINKS,
     REQUESTS,
     SCORING,
+    CERTIFICATES,
     MEASURING,
     ARMS,
     SETTINGS,

@@ -9,16 +9,17 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                        .arg = "DIR",
                        .type = LS_VALUE_TEXT,
                        .section = MODEL,
-                       .commands = RUNS | PARITY | RENDER | PLAN | INSPECT | SELFTEST | BENCH,
-                       .required_by = RUNS | RENDER | PLAN,
+                       .commands =
+                           RUNS | PARITY | RENDER | PLAN | INSPECT | SELFTEST | BENCH | VERIFY,
+                       .required_by = RUNS | RENDER | PLAN | VERIFY,
                        .help = "Hugging Face checkpoint folder, or the word demo for the model "
                                "that lockstep carries." },
     [LS_OPT_INPUT] = { .name = "input",
                        .arg = "FILE",
                        .type = LS_VALUE_TEXT,
                        .section = MODEL,
-                       .commands = RUNS | PARITY | RENDER | SHOW | BENCH,
-                       .required_by = RUNS | RENDER,
+                       .commands = RUNS | PARITY | RENDER | SHOW | BENCH | VERIFY,
+                       .required_by = RUNS | RENDER | VERIFY,
                        .help = "Requests, one a line: OpenAI batch lines, {\"prompt\": ...}, "
                                "{\"tokens\": [...]}, {\"messages\": [...]}, lines of "
                                "lm-evaluation-harness, or plain text. - is standard input." },
@@ -26,7 +27,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                         .arg = "FILE",
                         .type = LS_VALUE_TEXT,
                         .section = RESULTS,
-                        .commands = RUNS | RENDER | PARITY,
+                        .commands = RUNS | RENDER | PARITY | VERIFY,
                         .required_by = RUNS | RENDER,
                         .help = "Result rows, one for each request line, in input order. The "
                                 "folder FILE.lockstep beside it holds manifest.json. For "
@@ -45,7 +46,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                         .arg = "DIR",
                         .type = LS_VALUE_TEXT,
                         .section = RESULTS,
-                        .commands = RUNS,
+                        .commands = RUNS | VERIFY,
                         .help = "Write full float32 logits to this folder, with index.json." },
     [LS_OPT_LOGITS_ROWS] = { .name = "logits-rows",
                              .arg = "all|prompt|generated|last",
@@ -63,6 +64,24 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                                .section = RESULTS,
                                .commands = RUNS,
                                .help = "File format of --logits." },
+    [LS_OPT_CERTIFICATE] = { .name = "certificate",
+                             .arg = "FILE",
+                             .type = LS_VALUE_TEXT,
+                             .section = CERTIFICATES,
+                             .commands = RUNS,
+                             .help =
+                                 "Write a certificate of the run: digests of every tensor, "
+                                 "request line and row, and of each position's hidden state "
+                                 "behind each layer and its logits. Needs --digest all, and "
+                                 "sets it." },
+    [LS_OPT_SIGN_KEY] = { .name = "sign-key",
+                          .arg = "FILE",
+                          .type = LS_VALUE_TEXT,
+                          .standard_note = "the certificate is not signed",
+                          .section = CERTIFICATES,
+                          .commands = RUNS,
+                          .help = "Key file that signs the certificate: made by keygen --sign, "
+                                  "mode 0600, owned by the user." },
     [LS_OPT_RESUME] = { .name = "resume",
                         .type = LS_VALUE_FLAG,
                         .section = RESULTS,
@@ -186,7 +205,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                      .type = LS_VALUE_CHOICE,
                      .standard_note = "the fastest whose self-test passes",
                      .section = LAYOUT,
-                     .commands = RUNS | PARITY | PLAN | SELFTEST | BENCH,
+                     .commands = RUNS | PARITY | PLAN | SELFTEST | BENCH | VERIFY,
                      .help = "Fastest kernel path to use; refused where the CPU lacks it." },
     [LS_OPT_BUDGET] = { .name = "budget",
                         .arg = "TOKENS",
@@ -273,7 +292,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                       .max = UINT64_MAX,
                       .standard = "0",
                       .section = REQUESTS,
-                      .commands = RUNS,
+                      .commands = RUNS | VERIFY,
                       .help = "Seed of the run; a request's samples depend on it, on the "
                               "request's own seed and id, and on nothing else." },
     [LS_OPT_MAX_TOKENS] = { .name = "max-tokens",
@@ -327,7 +346,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                                .type = LS_VALUE_TEXT,
                                .standard_note = "the checkpoint's own",
                                .section = REQUESTS,
-                               .commands = RUNS | RENDER,
+                               .commands = RUNS | RENDER | VERIFY,
                                .help = "Jinja template that turns a chat into a prompt." },
     [LS_OPT_CHAT_TIME] = { .name = "chat-time",
                            .arg = "TIME",

@@ -50,8 +50,17 @@ static int32_t int_of(const struct ls_options *o, enum ls_opt option)
     return (int32_t)ls_options_number(o, (int)option);
 }
 
+/* A certificate holds the logits of every position. */
+static enum ls_digest digest_of(const struct ls_options *o)
+{
+    return ls_options_is_set(o, LS_OPT_CERTIFICATE)
+               ? LS_DIGEST_ALL
+               : (enum ls_digest)ls_options_number(o, LS_OPT_DIGEST);
+}
+
 ls_status ls_wish_of(struct ls_run_wish *wish, const struct ls_options *o, struct ls_err *err)
 {
+    const bool certified = ls_options_is_set(o, LS_OPT_CERTIFICATE);
     *wish = (struct ls_run_wish){
         .stages = int_of(o, LS_OPT_STAGES),
         .threads = int_of(o, LS_OPT_THREADS),
@@ -63,12 +72,13 @@ ls_status ls_wish_of(struct ls_run_wish *wish, const struct ls_options *o, struc
         .max_sequences = int_of(o, LS_OPT_MAX_SEQUENCES),
         .kv_bytes = ls_options_number(o, LS_OPT_KV_MEMORY),
         .f32_activations = ls_options_number(o, LS_OPT_DTYPE) == 1,
-        .check_bytes = ls_options_flag(o, LS_OPT_CHECK_BYTES),
+        .check_bytes = ls_options_flag(o, LS_OPT_CHECK_BYTES) || certified,
         .own_weights = ls_options_number(o, LS_OPT_SHARE_WEIGHTS) == 1,
         .strict_placement = ls_options_flag(o, LS_OPT_STRICT_PLACEMENT),
         .prefix_reuse = ls_options_number(o, LS_OPT_PREFIX_REUSE) == 0,
         .trace = ls_options_is_set(o, LS_OPT_TRACE),
-        .digests = ls_options_number(o, LS_OPT_DIGEST) != LS_DIGEST_NONE,
+        .digests = digest_of(o) != LS_DIGEST_NONE,
+        .leaves = certified,
         .pack = int_of(o, LS_OPT_PACK),
         .placement_seed = ls_options_number(o, LS_OPT_PLACEMENT_SEED),
     };
@@ -115,7 +125,7 @@ void ls_job_config_of(struct ls_job_config *config, const struct ls_options *o,
         .model_name = model_name,
         .logits_rows = (enum ls_logits_rows)ls_options_number(o, LS_OPT_LOGITS_ROWS),
         .logits_format = (enum ls_logits_format)ls_options_number(o, LS_OPT_LOGITS_FORMAT),
-        .digest = (enum ls_digest)ls_options_number(o, LS_OPT_DIGEST),
+        .digest = digest_of(o),
         .progress = (enum ls_progress)ls_options_number(o, LS_OPT_PROGRESS),
         .seed = ls_options_number(o, LS_OPT_SEED),
     };

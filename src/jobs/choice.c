@@ -43,6 +43,8 @@ void ls_choice_finish(struct ls_choice *choice, const struct ls_choice_rules *ru
 {
     if (rules->spool)
         ls_spool_release(rules->spool, &choice->rows);
+    if (rules->leaves)
+        ls_spool_release(rules->leaves, &choice->leaves);
     ls_scores_finish(&choice->prompt_scores);
     ls_scores_finish(&choice->scores);
     ls_bytes_finish(&choice->text);

@@ -26,6 +26,7 @@ struct ls_choice_rules {
     enum ls_digest digest;
     struct ls_spool *spool; /* NULL: no logits files */
     enum ls_logits_rows logits_rows;
+    struct ls_spool *leaves; /* NULL: no certificate */
 };
 
 struct ls_choice {
@@ -42,6 +43,7 @@ struct ls_choice {
     struct ls_scores scores, prompt_scores; /* echo puts the prompt's tokens into scores too */
     struct ls_spooled rows;                 /* logits for the files */
     uint32_t first_row;                     /* position of the first of them */
+    struct ls_spooled leaves;               /* of each position, for the certificate */
 
     uint32_t next_pos; /* of the next row, for the check that none is missing */
     bool nan;          /* NaN reached a row */

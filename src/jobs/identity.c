@@ -56,6 +56,7 @@ void ls_identity_add_config(struct ls_identity *id, const struct ls_job_config *
     ls_identity_add(id, "seed", seed);
     ls_identity_add(id, "digest", digests[config->digest]);
     ls_identity_add(id, "logits", logits);
+    ls_identity_add(id, "certificate", config->certificate ? "leaves" : NULL);
     add_number(id, "temperature", d->has_temperature, d->temperature);
     add_number(id, "max-tokens", d->has_max_tokens, d->max_tokens);
     add_number(id, "top-p", d->has_top_p, d->top_p);

@@ -138,6 +138,7 @@ ls_status ls_job_create(struct ls_job **out, const struct ls_job_config *config,
     job->client = (struct ls_client){ .arg = job,
                                       .next = ls_job_next,
                                       .logits = ls_job_logits,
+                                      .leaves = ls_job_leaves,
                                       .done = ls_job_done,
                                       .tick = ls_job_tick };
     if (sodium_init() < 0)
@@ -270,6 +271,7 @@ static ls_status find_kind(struct ls_job *job, const struct ls_arch *arch, struc
 ls_status ls_job_bind(struct ls_job *job, const struct ls_arch *arch,
                       const struct ls_tokenizer *tokenizer, struct ls_err *err)
 {
+    job->arch = arch;
     set_rules(job, arch, tokenizer);
     ls_status status = ls_sampler_scratch_init(&job->scratch, arch->vocab, err);
     if (!status)
@@ -307,7 +309,8 @@ static ls_status end_files(struct ls_job *job, struct ls_err *err)
     next = ls_row_file_close(&job->rows, whole, status ? &second : err);
     status = status ? status : next;
     next = whole ? ls_logits_close(&job->logits, status ? &second : err) : LS_OK;
-    return status ? status : next;
+    status = status ? status : next;
+    return status || !whole ? status : ls_job_certify(job, err);
 }
 
 void ls_job_count(const struct ls_job *job, struct ls_job_counts *counts)
@@ -361,6 +364,7 @@ void ls_job_destroy(struct ls_job *job)
     ls_identity_finish(&job->identity);
     ls_out_finish(&job->record);
     ls_logits_finish(&job->logits);
+    ls_leaf_file_close(&job->leaves);
     ls_row_file_abandon(&job->rows);
     ls_lines_finish(&job->lines);
     ls_id_set_finish(&job->ids);

@@ -44,6 +44,16 @@ struct ls_score_settings {
 
 struct ls_chat;
 
+/* What a certificate needs and only the caller knows. All outlive the job. */
+struct ls_certificate_terms {
+    const char *path;            /* of the file that is made when all rows are there */
+    const char *profile;         /* of the arithmetic */
+    const unsigned char *secret; /* [32] that signs it, or NULL */
+    const unsigned char *parts;  /* [parts_bytes], as certificate.h has them */
+    uint64_t parts_bytes, n_parts;
+    unsigned char parts_root[32];
+};
+
 /* A field that changes results belongs into the job's identity, too (identity.c). */
 struct ls_job_config {
     const char *input;      /* file, or "-" for standard input, which is copied first */
@@ -59,6 +69,7 @@ struct ls_job_config {
     uint64_t seed; /* --seed */
     struct ls_request_defaults defaults;
     struct ls_score_settings score;
+    const struct ls_certificate_terms *certificate; /* or NULL */
     const struct ls_chat *chat; /* renders chats; NULL: they are refused. It outlives the job */
 };
 

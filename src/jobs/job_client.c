@@ -204,6 +204,20 @@ ls_status ls_job_logits(void *arg, uint64_t id, const struct ls_logits *logits,
     return status;
 }
 
+ls_status ls_job_leaves(void *arg, uint64_t id, uint32_t pos, const unsigned char *leaves,
+                        struct ls_err *err)
+{
+    struct ls_job *job = arg;
+    struct ls_run *run;
+    struct ls_choice *choice;
+    ls_status status = find_choice(job, id, &run, &choice, err);
+    if (!status && pos != choice->leaves.n)
+        status = ls_fail(err, LS_E_INTERNAL,
+                         "sequence %" PRIu64 ": leaves of position %" PRIu32 ", expected %zu",
+                         id, pos, choice->leaves.n);
+    return status ? status : ls_leaf_file_put(&job->leaves, &choice->leaves, leaves, err);
+}
+
 static ls_status finish_failed(struct ls_job *job, struct ls_run *run, struct ls_err *err)
 {
     char text[160], which[32] = "";

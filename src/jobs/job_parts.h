@@ -7,6 +7,7 @@
 #include "jobs/identity.h"
 #include "jobs/job.h"
 #include "jobs/journal.h"
+#include "jobs/leaf_file.h"
 #include "jobs/line_index.h"
 #include "jobs/lines.h"
 #include "jobs/lock.h"
@@ -48,6 +49,8 @@ struct ls_job {
     struct ls_line_index index; /* of the journal's rows */
     struct ls_row_file rows;
     struct ls_logits_files logits; /* folder NULL without --logits */
+    struct ls_leaf_file leaves;    /* path NULL without a certificate */
+    const struct ls_arch *arch;    /* after ls_job_bind */
     bool bound;
 
     enum ls_input_kind kind;
@@ -80,13 +83,15 @@ struct ls_job {
     unsigned char digest[32];
 };
 
-/* The coordinator's four calls. */
+/* The coordinator's five calls. */
 ls_status ls_job_next(void *arg, struct ls_sequence *seq, enum ls_next *what,
                       struct ls_err *err);
 ls_status ls_job_logits(void *arg, uint64_t id, const struct ls_logits *logits,
                         enum ls_verdict *verdict, int32_t *token, struct ls_err *err);
 ls_status ls_job_done(void *arg, uint64_t id, const unsigned char digest[32], uint64_t n_rows,
                       struct ls_err *err);
+ls_status ls_job_leaves(void *arg, uint64_t id, uint32_t pos, const unsigned char *leaves,
+                        struct ls_err *err);
 ls_status ls_job_tick(void *arg, uint64_t n_running, bool *drain, struct ls_err *err);
 
 /* Opens the journal of an earlier run and learns what it holds, or begins one. */
@@ -105,6 +110,14 @@ ls_status ls_job_deliver(struct ls_job *job, struct ls_run *run, struct ls_out *
 ls_status ls_job_emit(struct ls_job *job, struct ls_err *err);
 /* Makes the journal durable, and first the logits that it speaks of. */
 ls_status ls_job_commit(struct ls_job *job, struct ls_err *err);
+/* With a certificate: opens the leaves; finds out whether a journalled row has its own; adds
+ * those of a finished request, whose row is not journalled yet; writes the file. */
+ls_status ls_job_open_leaves(struct ls_job *job, bool resume, struct ls_err *err);
+ls_status ls_job_check_leaves(const struct ls_job *job, const struct ls_row_record *row,
+                              struct ls_err *err);
+ls_status ls_job_add_leaves(struct ls_job *job, const struct ls_run *run,
+                            const struct ls_out *row, struct ls_err *err);
+ls_status ls_job_certify(struct ls_job *job, struct ls_err *err);
 /* Shows how far the job is, where that is wanted. */
 void ls_job_show(struct ls_job *job, uint64_t n_running, bool last);
 /* True when every line of the input has its row in the output. */

@@ -11,6 +11,9 @@ static ls_status visit(void *arg, uint64_t off, const struct ls_row_record *row,
     struct ls_job *job = arg;
     if (!row)
         return ls_identity_check(&job->identity, text, n, job->config.output, err);
+    ls_status status = ls_job_check_leaves(job, row, err);
+    if (status)
+        return status;
     job->counts.rows++;
     job->counts.resumed_rows++;
     job->counts.error_rows += row->is_error;
@@ -47,6 +50,8 @@ ls_status ls_job_open_journal(struct ls_job *job, struct ls_err *err)
     ls_status status = ls_line_index_open(&job->index, job->folder, err);
     if (!status && !job->config.fresh)
         status = ls_journal_open(&job->journal, job->folder, true, &there, err);
+    if (!status)
+        status = ls_job_open_leaves(job, there, err);
     if (status)
         return status;
     return there ? take_up(job, err) : begin(job, err);

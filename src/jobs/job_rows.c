@@ -17,6 +17,8 @@ ls_status ls_job_commit(struct ls_job *job, struct ls_err *err)
     ls_status status = LS_OK;
     if (ls_journal_pending(&job->journal) && !job->journal.failed)
         status = ls_logits_sync(&job->logits, err);
+    if (!status && ls_journal_pending(&job->journal) && !job->journal.failed)
+        status = ls_leaf_file_sync(&job->leaves, err);
     if (!status)
         status = ls_journal_commit(&job->journal, err);
     job->committed_us = ls_now_us();
@@ -43,6 +45,9 @@ static ls_status record_row(struct ls_job *job, struct ls_run *run, const struct
     if (row->n > UINT32_MAX)
         return ls_fail(err, LS_E_IO, "the row of line %" PRIu64 " has %zu bytes, at most %u",
                        rec->line, row->n, UINT32_MAX);
+    status = ls_job_add_leaves(job, run, row, err);
+    if (status)
+        return status;
     rec->n_row = (uint32_t)row->n;
     rec->n_places = dumped ? dumped->n_places : 0;
     rec->n_id = dumped ? (uint32_t)dumped->n_custom_id : 0;

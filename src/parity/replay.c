@@ -58,7 +58,8 @@ static struct ls_step_limits limits_of(const struct ls_replay_config *cfg)
                                     .n_slots = n,
                                     .n_blocks = n * blocks,
                                     .max_blocks_per_slot = blocks,
-                                    .context = cfg->positions };
+                                    .context = cfg->positions,
+                                    .leaves = cfg->leaves };
 }
 
 static bool has_head(const struct ls_replay *r)
@@ -204,9 +205,14 @@ void ls_replay_logits(struct ls_replay *r, unsigned char (*digests)[LS_REPLAY_DI
     for (uint32_t begin = 0, end; begin < r->step.n_tokens; begin = end) {
         end = r->step.n_tokens - begin > LOGIT_ROWS ? begin + LOGIT_ROWS : r->step.n_tokens;
         ls_stage_logits(r->stage, &r->step, begin, end, r->logits);
-        for (uint32_t i = begin; i < end; i++)
+        for (uint32_t i = begin; digests && i < end; i++)
             crypto_generichash(digests[i], LS_REPLAY_DIGEST,
                                (const unsigned char *)r->logits + (i - begin) * bytes, bytes,
                                NULL, 0);
     }
+}
+
+const unsigned char *ls_replay_leaves(const struct ls_replay *r)
+{
+    return ls_stage_leaves(r->stage);
 }

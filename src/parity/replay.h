@@ -36,6 +36,7 @@ struct ls_replay_config {
     uint32_t positions;       /* of one sequence, at most; <= the arch's context */
     uint32_t max_tokens;      /* of one run */
     const struct ls_tap *tap; /* of the stage, or NULL */
+    bool leaves;              /* ls_replay_leaves is wanted */
 };
 
 struct ls_replay;
@@ -61,7 +62,11 @@ ls_status ls_replay_run(struct ls_replay *replay, const struct ls_replay_row *ro
                         struct ls_err *err);
 
 /* With the last layer, after a run: BLAKE2b-256 of the logits row (little-endian binary32) of
- * each of its tokens, in row order. Once for each run. */
+ * each of its tokens, in row order; NULL: they are computed for the leaves only. Once for each
+ * run. */
 void ls_replay_logits(struct ls_replay *replay, unsigned char (*digests)[LS_REPLAY_DIGEST]);
+
+/* After a run, and its logits with the last layer: ls_stage_leaves. */
+const unsigned char *ls_replay_leaves(const struct ls_replay *replay);
 
 #endif
