@@ -57,6 +57,7 @@ int ls_cmd_inspect(struct ls_app *app);
 int ls_cmd_compare(struct ls_app *app);
 int ls_cmd_export(struct ls_app *app);
 int ls_cmd_parity(struct ls_app *app);
+int ls_cmd_report(struct ls_app *app);
 int ls_cmd_show(struct ls_app *app);
 int ls_cmd_status(struct ls_app *app);
 int ls_cmd_bench(struct ls_app *app);

@@ -2,6 +2,7 @@
 #include "app/app.h"
 #include "app/parity_locate.h"
 #include "app/stop.h"
+#include "app/sweep_page.h"
 #include "app/sweep_run.h"
 
 #include <inttypes.h>
@@ -76,7 +77,8 @@ static json_t *timings_of(const struct ls_sweep_run *run)
                                 run->facts[p][i] ? json_incref(run->facts[p][i]) : json_null());
         json_array_append_new(arms, arm);
     }
-    return json_pack("{s:s, s:o}", "format", "lockstep-parity-timings-1", "arms", arms);
+    return json_pack("{s:s, s:s, s:o}", "format", "lockstep-parity-timings-1", "config",
+                     run->sweep->path, "arms", arms);
 }
 
 static ls_status write_junit(const struct ls_sweep_run *run, const struct ls_report *report,
@@ -114,6 +116,9 @@ static ls_status write_files(const struct ls_sweep_run *run, const char *digest,
         s = ls_write_json(ls_sweep_file(&run->folder, path, "report.json"), json, err);
     json_decref(json);
     json_decref(timings);
+    if (!s)
+        s = ls_sweep_page(run->folder.path, ls_sweep_file(&run->folder, path, "report.html"),
+                          err);
     return s;
 }
 
@@ -125,7 +130,7 @@ static int verdict(const struct ls_sweep_run *run)
     size_t counts[3] = { 0 };
     for (size_t i = 1; i < run->sweep->n; i++)
         counts[ls_outcome_status(&run->outcomes[i])]++;
-    printf("%s: %zu of %zu arms equal, %zu different, %zu failed; %s/report.json\n",
+    printf("%s: %zu of %zu arms equal, %zu different, %zu failed; %s/report.html\n",
            run->sweep->name, counts[LS_ARM_EQUAL], run->sweep->n - 1, counts[LS_ARM_DIFFERENT],
            counts[LS_ARM_FAILED], run->folder.path);
     if (counts[LS_ARM_FAILED])

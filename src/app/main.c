@@ -16,7 +16,7 @@ static int (*const commands[LS_N_CMDS])(struct ls_app *app) = {
     [LS_CMD_SHOW] = ls_cmd_show,         [LS_CMD_BENCH] = ls_cmd_bench,
     [LS_CMD_KEYGEN] = ls_cmd_keygen,     [LS_CMD_STATUS] = ls_cmd_status,
     [LS_CMD_SELFTEST] = ls_cmd_selftest, [LS_CMD_VERSION] = ls_cmd_version,
-    [LS_CMD_VERIFY] = ls_cmd_verify,
+    [LS_CMD_VERIFY] = ls_cmd_verify,     [LS_CMD_REPORT] = ls_cmd_report,
 };
 
 static int help(const struct ls_app *app, int command)

@@ -17,6 +17,7 @@ enum ls_cmd {
     LS_CMD_COMPARE,
     LS_CMD_EXPORT,
     LS_CMD_PARITY,
+    LS_CMD_REPORT,
     LS_CMD_SHOW,
     LS_CMD_STATUS,
     LS_CMD_BENCH,

@@ -55,6 +55,12 @@ const struct ls_command ls_table_commands[LS_N_CMDS] = {
                         "difference begins, and what may be its cause. With --tap: writes one "
                         "arm's values to a file. Ends with 0 when every bit is equal, with 10 "
                         "when one differs, with 11 when an arm of a sweep failed." },
+    [LS_CMD_REPORT] = { "report", "DIR", 1, 1, "make a sweep's page for a browser",
+                        "DIR is the folder of a sweep. Writes report.html there, or --output: "
+                        "one file that needs no network, with the verdict, a table of the "
+                        "arms, plots, and how to repeat each arm. parity writes it, too; make "
+                        "it again when DIR/locate/NNN.json (what parity --locate --json "
+                        "printed on arm NNN) are there." },
     [LS_CMD_SHOW] = { "show", "OUT", 1, 1, "print a result file for reading",
                       "Prints prompt and completion of each row of a result file. The prompts "
                       "come from the request file when --input names it." },

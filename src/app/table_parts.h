@@ -13,6 +13,7 @@
 #define COMPARE  (1u << LS_CMD_COMPARE)
 #define EXPORT   (1u << LS_CMD_EXPORT)
 #define PARITY   (1u << LS_CMD_PARITY)
+#define REPORT   (1u << LS_CMD_REPORT)
 #define SHOW     (1u << LS_CMD_SHOW)
 #define STATUS   (1u << LS_CMD_STATUS)
 #define KEYGEN   (1u << LS_CMD_KEYGEN)
@@ -21,8 +22,8 @@
 #define SELFTEST (1u << LS_CMD_SELFTEST)
 #define VERSION  (1u << LS_CMD_VERSION)
 #define ALL                                                                                    \
-    (RUNS | RENDER | PLAN | INSPECT | COMPARE | EXPORT | PARITY | SHOW | STATUS | BENCH |      \
-     KEYGEN | SELFTEST | VERIFY | VERSION)
+    (RUNS | RENDER | PLAN | INSPECT | COMPARE | EXPORT | PARITY | REPORT | SHOW | STATUS |     \
+     BENCH | KEYGEN | SELFTEST | VERIFY | VERSION)
 
 enum { MAX_INT = 0x7fffffff };
 

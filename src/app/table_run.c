@@ -27,7 +27,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                         .arg = "FILE",
                         .type = LS_VALUE_TEXT,
                         .section = RESULTS,
-                        .commands = RUNS | RENDER | PARITY | VERIFY,
+                        .commands = RUNS | RENDER | PARITY | REPORT | VERIFY,
                         .required_by = RUNS | RENDER,
                         .help = "Result rows, one for each request line, in input order. The "
                                 "folder FILE.lockstep beside it holds manifest.json. For "

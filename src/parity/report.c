@@ -299,7 +299,7 @@ json_t *ls_report_json(const struct ls_report *report)
         o.failed |=
             json_array_append_new(arms, arm_json(&sweep->arms[i], &report->outcomes[i], false));
     }
-    put_text(&o, "format", "lockstep-parity-1");
+    put_text(&o, "format", LS_REPORT_FORMAT);
     put_text(&o, "name", sweep->name);
     put_text(&o, "verdict",
              ls_arm_status_name(counts[LS_ARM_FAILED]      ? LS_ARM_FAILED

@@ -12,6 +12,8 @@
 
 #include <jansson.h>
 
+#define LS_REPORT_FORMAT "lockstep-parity-1"
+
 enum ls_phase { LS_PHASE_FREE, LS_PHASE_FORCED, LS_N_PHASES };
 const char *ls_phase_name(enum ls_phase phase); /* "free", "forced" */
 
