@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_VOCAB = 96 };
+enum { MAX_VOCAB = 1200 };
 
 static const struct ls_sampling plain = { .temperature = 1,
                                           .top_p = 1,
@@ -151,10 +151,14 @@ static int32_t below(int32_t n)
 
 static void random_row(float *row, int32_t vocab)
 {
-    const int kind = below(4);
+    const int kind = below(5);
     for (int32_t t = 0; t < vocab; t++)
         row[t] = kind == 0 ? (float)below(5) /* many ties */
-                           : (float)((next() - 0.5) * (kind == 1 ? 4 : 40));
+                           : (float)((next() - 0.5) * (kind == 1   ? 4
+                                                       : kind == 4 ? 1e-3
+                                                                   : 40));
+    if (kind == 4) /* all but one near each other, one far below */
+        row[below(vocab)] = -50;
     if (kind == 3)
         row[below(vocab)] = -INFINITY;
 }
@@ -190,7 +194,7 @@ static void equals_the_second_implementation(void **state)
         int32_t prompt[16], output[16];
         struct ls_bias bias[MAX_VOCAB];
         struct ls_sampling want;
-        const int32_t vocab = 1 + below(MAX_VOCAB);
+        const int32_t vocab = 1 + below(round % 50 ? 96 : MAX_VOCAB);
         const size_t n_prompt = (size_t)below(17), n_output = (size_t)below(17);
         random_row(row, vocab);
         random_sampling(&want, bias, vocab);

@@ -12,23 +12,24 @@
 ls_status ls_sampler_scratch_init(struct ls_sampler_scratch *scratch, int32_t vocab,
                                   struct ls_err *err)
 {
-    void *y, *ranked;
+    void *y;
+    struct ls_ranks ranks;
     ls_status status = ls_alloc(&y, (uint64_t)vocab * sizeof(double), "sampler", err);
     if (status)
         return status;
-    status = ls_alloc(&ranked, (uint64_t)vocab * sizeof(struct ls_ranked), "sampler", err);
+    status = ls_ranks_init(&ranks, vocab, err);
     if (status) {
         ls_free(y);
         return status;
     }
-    *scratch = (struct ls_sampler_scratch){ .vocab = vocab, .y = y, .ranked = ranked };
+    *scratch = (struct ls_sampler_scratch){ .vocab = vocab, .y = y, .ranks = ranks };
     return LS_OK;
 }
 
 void ls_sampler_scratch_finish(struct ls_sampler_scratch *scratch)
 {
     ls_free(scratch->y);
-    ls_free(scratch->ranked);
+    ls_ranks_finish(&scratch->ranks);
     *scratch = (struct ls_sampler_scratch){ 0 };
 }
 
@@ -173,45 +174,6 @@ static double weight(double z)
     return z < -700 ? 0 : ls_exp64(z);
 }
 
-static bool ranks_before(struct ls_ranked a, struct ls_ranked b)
-{
-    return a.z > b.z || (a.z == b.z && a.token < b.token);
-}
-
-static void sift_down(struct ls_ranked *heap, int32_t n, int32_t at)
-{
-    struct ls_ranked moving = heap[at];
-    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && ranks_before(heap[child + 1], heap[child]))
-            child++;
-        if (!ranks_before(heap[child], moving))
-            break;
-        heap[at] = heap[child];
-    }
-    heap[at] = moving;
-}
-
-/* Moves the first rank of heap [n] to heap[n - 1], with its weight: the ranks gather at the
- * end, backwards. */
-static void pop(struct ls_ranked *heap, int32_t n)
-{
-    struct ls_ranked top = heap[0];
-    heap[0] = heap[n - 1];
-    sift_down(heap, n - 1, 0);
-    top.z = weight(top.z);
-    heap[n - 1] = top;
-}
-
-static struct ls_ranked *heap_of(struct ls_sampler_scratch *scratch)
-{
-    struct ls_ranked *heap = scratch->ranked;
-    for (int32_t i = 0; i < scratch->vocab; i++)
-        heap[i] = (struct ls_ranked){ .z = scratch->y[i], .token = i };
-    for (int32_t i = scratch->vocab / 2 - 1; i >= 0; i--)
-        sift_down(heap, scratch->vocab, i);
-    return heap;
-}
-
 /* Steps 5 to 7 over candidates that are ranked: first[0], first[-1], ..., n of them, holding w.
  */
 static int32_t draw_ranked(const struct ls_ranked *first, int32_t n, double min_p, double u)
@@ -229,6 +191,13 @@ static int32_t draw_ranked(const struct ls_ranked *first, int32_t n, double min_
     return first[0].token;
 }
 
+static double next_weight(struct ls_ranks *ranks)
+{
+    struct ls_ranked *const next = ls_ranks_next(ranks);
+    next->z = weight(next->z);
+    return next->z;
+}
+
 /* Ranks only as many tokens as top-k and top-p keep. */
 static int32_t pick_ranked(struct ls_sampler_scratch *scratch, const struct ls_sampling *want,
                            double u)
@@ -236,25 +205,14 @@ static int32_t pick_ranked(struct ls_sampler_scratch *scratch, const struct ls_s
     const int32_t vocab = scratch->vocab;
     const bool by_k = want->top_k > 0 && want->top_k < vocab;
     const int32_t limit = by_k ? (int32_t)want->top_k : vocab;
+    const struct ls_ranked *const first = ls_ranks_first(&scratch->ranks);
     double total = 0, sum = 0;
-    struct ls_ranked *heap = heap_of(scratch), *first = heap + vocab - 1;
-    int32_t n = 0;
-    if (by_k) {
-        for (; n < limit; n++)
-            pop(heap, vocab - n);
-        for (int32_t i = 0; i < n; i++)
-            total += first[-i].z;
-    } else {
-        for (int32_t i = 0; i < vocab; i++)
-            total += weight(scratch->y[i]);
-    }
+    ls_ranks_begin(&scratch->ranks, scratch->y);
+    for (int32_t i = 0; i < limit; i++)
+        total += by_k ? next_weight(&scratch->ranks) : weight(scratch->y[i]);
     int32_t kept = 0;
-    for (; kept < limit && (kept == 0 || want->top_p == 1 || sum < want->top_p * total);
-         kept++) {
-        if (kept == n)
-            pop(heap, vocab - n++);
-        sum += first[-kept].z;
-    }
+    for (; kept < limit && (kept == 0 || want->top_p == 1 || sum < want->top_p * total); kept++)
+        sum += by_k ? first[-kept].z : next_weight(&scratch->ranks);
     return draw_ranked(first, kept, want->min_p, u);
 }
 

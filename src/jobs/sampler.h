@@ -21,6 +21,7 @@
 #define LS_JOBS_SAMPLER_H
 
 #include "base/status.h"
+#include "jobs/ranks.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,12 +62,8 @@ struct ls_sampler {
 /* Working memory for rows of one vocabulary, shared by all sequences of a job. */
 struct ls_sampler_scratch {
     int32_t vocab;
-    double *y;                /* [vocab] */
-    struct ls_ranked *ranked; /* [vocab] */
-};
-struct ls_ranked {
-    double z; /* later w */
-    int32_t token;
+    double *y; /* [vocab] */
+    struct ls_ranks ranks;
 };
 
 ls_status ls_sampler_scratch_init(struct ls_sampler_scratch *scratch, int32_t vocab,
