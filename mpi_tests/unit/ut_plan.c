@@ -295,6 +295,29 @@ static void speed_decides_layers(void **state)
     close_model(&m);
 }
 
+/* A head that few rows need weighs less, so its stage gets more layers. */
+static void few_logits_decide_layers(void **state)
+{
+    (void)state;
+    struct model m;
+    open_model(&m, "llama-f32");
+    const uint64_t head = ls_weights_head_bytes(&m.arch, m.ckpt);
+    const uint64_t last = ls_weights_bytes(&m.arch, m.ckpt, 4, 5);
+    const uint64_t layer = ls_weights_bytes(&m.arch, m.ckpt, 3, 4);
+    assert_int_equal(last, layer + head);
+    m.reports[0].cores = 5;
+    m.reports[1].cores = 6;
+    m.wish.few_logits = 1;
+    assert_int_equal(form(&m, 2, NULL), LS_OK);
+    const int few = plan.stages[0].last_layer;
+    m.wish.few_logits = 0;
+    assert_int_equal(form(&m, 2, NULL), LS_OK);
+    printf("layers of %llu bytes, head of %llu: %d and %d on the first stage\n",
+           (unsigned long long)layer, (unsigned long long)head, few, plan.stages[0].last_layer);
+    assert_true(few < plan.stages[0].last_layer);
+    close_model(&m);
+}
+
 static void check_finds_contradictions(void **state)
 {
     (void)state;
@@ -343,6 +366,7 @@ static void wish_travels(void **state)
                                 .check_bytes = 1,
                                 .digests = 1,
                                 .placement_seed = 99,
+                                .few_logits = 1,
                                 .silence_s = 10 };
     struct ls_run_wish got;
     size_t n = ls_wish_encode(&wish, bytes);
@@ -475,6 +499,7 @@ int main(void)
         cmocka_unit_test(little_memory_lowers_the_cache),
         cmocka_unit_test(memory_decides_layers),
         cmocka_unit_test(speed_decides_layers),
+        cmocka_unit_test(few_logits_decide_layers),
         cmocka_unit_test(check_finds_contradictions),
         cmocka_unit_test(wish_travels),
         cmocka_unit_test(plan_travels),

@@ -58,6 +58,16 @@ static enum ls_digest digest_of(const struct ls_options *o)
                : (enum ls_digest)ls_options_number(o, LS_OPT_DIGEST);
 }
 
+/* Whether only the last position of a prompt needs logits: nothing scores or digests the
+ * others.
+ */
+static bool has_few_logits(const struct ls_options *o)
+{
+    const bool all = ls_options_is_set(o, LS_OPT_LOGITS) &&
+                     ls_options_number(o, LS_OPT_LOGITS_ROWS) <= LS_ROWS_PROMPT;
+    return o->command != LS_CMD_SCORE && !all && digest_of(o) != LS_DIGEST_ALL;
+}
+
 ls_status ls_wish_of(struct ls_run_wish *wish, const struct ls_options *o, struct ls_err *err)
 {
     const bool certified = ls_options_is_set(o, LS_OPT_CERTIFICATE);
@@ -75,6 +85,7 @@ ls_status ls_wish_of(struct ls_run_wish *wish, const struct ls_options *o, struc
         .check_bytes = ls_options_flag(o, LS_OPT_CHECK_BYTES) || certified,
         .own_weights = ls_options_number(o, LS_OPT_SHARE_WEIGHTS) == 1,
         .strict_placement = ls_options_flag(o, LS_OPT_STRICT_PLACEMENT),
+        .few_logits = has_few_logits(o),
         .prefix_reuse = ls_options_number(o, LS_OPT_PREFIX_REUSE) == 0,
         .trace = ls_options_is_set(o, LS_OPT_TRACE),
         .digests = digest_of(o) != LS_DIGEST_NONE,

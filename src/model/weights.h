@@ -90,6 +90,9 @@ ls_status ls_weights_check_tensor(const struct ls_checkpoint *ckpt, const struct
 uint64_t ls_weights_bytes(const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
                           int first, int last);
 
+/* Those of them that only rows with logits need: final norm and head. */
+uint64_t ls_weights_head_bytes(const struct ls_arch *arch, const struct ls_checkpoint *ckpt);
+
 /* Loads; the team packs in parallel. The checkpoint must outlive the weights. Adopted weights
  * are not read from the checkpoint. home NULL: its own memory. */
 ls_status ls_weights_load(struct ls_weights *w, const struct ls_arch *arch,

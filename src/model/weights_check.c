@@ -225,3 +225,10 @@ uint64_t ls_weights_bytes(const struct ls_arch *arch, const struct ls_checkpoint
         visit_back(&w);
     return w.bytes;
 }
+
+uint64_t ls_weights_head_bytes(const struct ls_arch *arch, const struct ls_checkpoint *ckpt)
+{
+    struct walk w = { arch, ckpt, ls_naming_of(arch, ckpt), NULL, 0, NULL };
+    visit_back(&w);
+    return w.bytes;
+}

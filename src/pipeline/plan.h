@@ -43,6 +43,7 @@ struct ls_run_wish {
     uint8_t digests;          /* any digest is wanted */
     uint8_t leaves;           /* a certificate is wanted: step limits' leaves */
     uint8_t trace;            /* every rank records what it does when */
+    uint8_t few_logits;       /* rank 0: prompts need logits of their last position only */
     uint8_t prefix_reuse;     /* rank 0: equal beginnings of prompts are computed once */
     uint8_t own_weights;      /* every rank loads its own copy, whoever holds the same layers */
     uint8_t strict_placement; /* what placement.h warns of is refused */

@@ -10,7 +10,7 @@
 enum { DIGEST = 32 };
 
 /* The numbers of a wish in the order in which they travel. */
-enum { N_WISH_NUMBERS = 11, N_WISH_FLAGS = 8 };
+enum { N_WISH_NUMBERS = 11, N_WISH_FLAGS = 9 };
 
 static void wish_numbers(struct ls_run_wish *w, int32_t *at[N_WISH_NUMBERS])
 {
@@ -33,10 +33,10 @@ size_t ls_wish_encode(const struct ls_run_wish *wish, unsigned char out[LS_WISH_
         ls_put_i32(&w, *numbers[i]);
     ls_put_u64(&w, copy.kv_bytes);
     ls_put_u64(&w, copy.placement_seed);
-    const unsigned char flags[N_WISH_FLAGS] = { copy.f32_activations, copy.check_bytes,
-                                                copy.digests,         copy.strict_placement,
-                                                copy.trace,           copy.prefix_reuse,
-                                                copy.own_weights,     copy.leaves };
+    const unsigned char flags[N_WISH_FLAGS] = {
+        copy.f32_activations, copy.check_bytes, copy.digests, copy.strict_placement, copy.trace,
+        copy.prefix_reuse,    copy.own_weights, copy.leaves,  copy.few_logits
+    };
     ls_put_bytes(&w, flags, sizeof flags);
     return LS_WISH_BYTES - w.left;
 }
@@ -64,6 +64,7 @@ ls_status ls_wish_decode(struct ls_run_wish *wish, const unsigned char *bytes, s
     got.prefix_reuse = flags[5];
     got.own_weights = flags[6];
     got.leaves = flags[7];
+    got.few_logits = flags[8];
     bool good = ls_reader_done(&r) && got.cpu_path >= 0 && got.cpu_path < LS_N_CPU_PATHS &&
                 got.pack >= 0 && got.pack < LS_N_PACKS;
     for (int i = 0; i < N_WISH_FLAGS; i++)

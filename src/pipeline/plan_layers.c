@@ -14,7 +14,7 @@ struct units {
     int32_t *begin; /* [n]: first layer */
     uint64_t *cost; /* [n]: bytes of weights, which stand for time: decoding reads each once per
                        step, and a prompt's arithmetic is proportional to them. The last layer's
-                       bytes hold the head's */
+                       hold the head's, as far as rows need it */
     uint64_t *bytes; /* [n]: of weights, and of the least cache with what must be left free */
     struct ls_arena arena;
 };
@@ -71,6 +71,19 @@ static ls_status find_units(struct units *u, const struct ls_plan *plan,
         u->bytes[u->n - 1] += weights / n_sharing + cache_bytes(plan, arch, l, sequences);
     }
     return LS_OK;
+}
+
+/* Of a job whose prompts need logits of their last position only, this much of the head's time
+ * is counted: prompts are commonly two or three times what is generated, and digest and sending
+ * cost about half of the head again. */
+enum { FEW_LOGITS_PERCENT = 50 };
+
+static void count_head(struct units *u, const struct ls_arch *arch,
+                       const struct ls_checkpoint *ckpt, const struct ls_run_wish *wish)
+{
+    if (wish->few_logits)
+        u->cost[u->n - 1] -=
+            ls_weights_head_bytes(arch, ckpt) / 100 * (100 - FEW_LOGITS_PERCENT);
 }
 
 /* Units to layers, and layers into the plan. */
@@ -141,8 +154,10 @@ static ls_status place(struct ls_plan *plan, const struct ls_arch *arch,
     ls_status s = find_units(&u, plan, arch, ckpt, sequences, err);
     if (!s && u.n < plan->n_stages)
         s = too_few_cuts(arch, plan->n_stages, u.n, err);
-    if (!s)
+    if (!s) {
+        count_head(&u, arch, ckpt, wish);
         s = ls_plan_split(u.cost, u.n, 0, 0, plan->n_stages, first, err);
+    }
     if (!s) {
         take_split(plan, arch, ckpt, &u, first);
         ls_plan_fill_scratch(plan, arch);
