@@ -64,7 +64,7 @@ def check_identity():
     stop_early(source, out)
     for option, value, name in (("--seed", 3, "seed: 0, now 3"), ("--dtype", "f32", "activations: bf16, now f32"),
                                 ("--context", 64, "context"), ("--digest", "none", "digest: all, now none"),
-                                ("--temperature", 0.5, "temperature: not set, now 0.5"),
+                                ("--temperature", 0.7, "temperature: not set, now 0.7;"),
                                 ("--max-tokens", 3, "max-tokens"), ("--ignore-eos", None, "ignore-eos"),
                                 ("--logits", folder / "logits", "logits: none, now all, safetensors")):
         words = [option] if value is None else [option, value]

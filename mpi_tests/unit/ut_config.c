@@ -155,6 +155,7 @@ static const struct change refusals[] = {
     { L, "final_logit_softcapping", "30.0", R, "final_logit_softcapping" },
     { L, "embedding_multiplier", "12.0", R, "embedding_multiplier" },
     { L, "partial_rotary_factor", "0.5", R, "partial_rotary_factor" },
+    { L, "partial_rotary_factor", "0.3", R, "partial_rotary_factor = 0.3:" },
     { L, "no_rope_layers", "[1,1,0,1,1]", R, "no_rope_layers" },
     { L, "layer_types", "[\"full_attention\"]", F, "layer_types" },
     { L, "layer_types",

@@ -63,6 +63,7 @@ static void large_numbers(void **state)
     refused(BATCH(TEXT ",\"max_tokens\":99999999999999999999"), "invalid_value",
             "max_tokens is 9999999");
     refused(BATCH(TEXT ",\"temperature\":1e999"), "invalid_value", "temperature is 1e999");
+    refused(BATCH(TEXT ",\"temperature\":2.1"), "invalid_value", "temperature is 2.1,");
     refused("{\"a\":9223372036854775808,\"a\":1}", "invalid_json", "duplicate");
     refused("{\"a\":9223372036854775808,,}", "invalid_json", "broken JSON at byte 26:");
     refused("{\"a\":09223372036854775808}", "invalid_json", "broken JSON");

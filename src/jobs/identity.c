@@ -1,6 +1,9 @@
 #include "jobs/identity.h"
 
+#include "jobs/float_text.h"
+
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +28,11 @@ void ls_identity_add(struct ls_identity *id, const char *name, const char *value
 
 static void add_number(struct ls_identity *id, const char *name, bool is_set, double value)
 {
-    char text[32];
-    snprintf(text, sizeof text, "%.17g", value);
+    char text[LS_FLOAT_TEXT];
+    if (value == trunc(value))
+        snprintf(text, sizeof text, "%.0f", value);
+    else
+        ls_float_text(text, value);
     ls_identity_add(id, name, is_set ? text : NULL);
 }
 

@@ -1,3 +1,4 @@
+#include "jobs/float_text.h"
 #include "jobs/json_line.h"
 #include "jobs/request_parts.h"
 
@@ -49,7 +50,7 @@ const char *ls_json_shown(const json_t *value, char out[64])
         snprintf(out, 64, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
         return out;
     case JSON_REAL:
-        snprintf(out, 64, "%.17g", json_real_value(value));
+        ls_float_text(out, json_real_value(value));
         return out;
     case JSON_TRUE:
         return "true";

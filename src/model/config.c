@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN = 80 };
+enum { SHOWN = 80, DIGITS = 15 }; /* digits: as many as any decimal text keeps */
 
 void ls_config_init(struct ls_config *c, const json_t *obj, const char *where,
                     struct ls_err *err)
@@ -16,7 +16,8 @@ void ls_config_init(struct ls_config *c, const json_t *obj, const char *where,
 /* A value as it stands in the file, cut for a message. */
 static void show(char text[SHOWN], const json_t *value)
 {
-    char *dump = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    const size_t how = JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(DIGITS);
+    char *dump = value ? json_dumps(value, how) : NULL;
     const char *from = dump ? dump : value ? "?" : "absent";
     snprintf(text, SHOWN, "%s", from);
     if (strlen(from) >= SHOWN)
