@@ -106,10 +106,10 @@ class Hosts:
     def command(self, i, words):
         return [str(self.folder / "enter"), self.names[i], *map(str, words)]
 
-    def mpirun_command(self, ranks, words, mca=(), other_words=None):
+    def mpirun_command(self, ranks, words, mca=(), other_words=None, data=NET):
         """ranks: [(number, host)]; other_words: {host: words} where the program is another one."""
         launch = ["mpirun", "--mca", "plm_rsh_agent", str(self.folder / "agent"), "--mca", "btl_tcp_if_include",
-                  NET + ".0/24", "--mca", "oob_tcp_if_include", NET + ".0/24"]
+                  data + ".0/24", "--mca", "oob_tcp_if_include", NET + ".0/24"]
         for name, value in mca:
             launch += ["--mca", name, str(value)]
         for k, (number, host) in enumerate(ranks):
@@ -117,12 +117,15 @@ class Hosts:
             launch += list(map(str, (other_words or {}).get(host, words)))
         return self.command(ranks[0][1], launch)
 
-    def mpirun(self, ranks, words, timeout=120, mca=(), other_words=None, env=None):
+    def mpirun(self, ranks, words, timeout=120, mca=(), other_words=None, env=None, data=NET):
         environment = {**os.environ, **harness.MPI_ENVIRONMENT, **(env or {})}
         environment.pop("OMPI_MCA_btl_tcp_if_include")
         environment.pop("OMPI_MCA_oob_tcp_if_include")
-        return subprocess.run(self.mpirun_command(ranks, words, mca, other_words), capture_output=True, text=True,
+        return subprocess.run(self.mpirun_command(ranks, words, mca, other_words, data), capture_output=True, text=True,
                               timeout=timeout, env=environment, stdin=subprocess.DEVNULL, check=False)
+
+    def start(self, i, words, **more):
+        return subprocess.Popen(self.command(i, words), stdin=subprocess.DEVNULL, **more)
 
     def cut(self, i):
         ip("-n", self.switch, "link", "set", "p%d" % i, "down")

@@ -24,8 +24,10 @@ import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "mpi"))
 import harness  # noqa: E402
+import lab  # noqa: E402
 
-KINDS = ("kill", "stop", "abort", "exit", "disk", "malloc", "error")
+LOCAL = ("kill", "stop", "abort", "exit", "disk", "malloc", "error")
+KINDS = LOCAL + ("cut",)
 PHASES = ("start", "vote", "load", "prefill", "decode", "gather", "shutdown")
 RANKS = 3
 RUNNING = ("prefill", "decode", "gather")
@@ -43,10 +45,12 @@ def cells():
 
 
 def deadline(cell):
-    return (3 * SILENCE if cell.kind == "stop" else 0) + LAUNCHER
+    return {"stop": 3 * SILENCE, "cut": 30}.get(cell.kind, 0) + LAUNCHER
 
 
 class Job:
+    silence = SILENCE
+
     def __init__(self):
         self.folder = harness.work_folder()
         self.input, self.output = self.folder / "in.jsonl", self.folder / "out.jsonl"
@@ -60,11 +64,19 @@ class Job:
         """Its own mark in the environment finds what is left behind."""
         self.mark, self.segments = uuid.uuid4().hex, set()
         env = {**os.environ, **harness.MPI_ENVIRONMENT, "LOCKSTEP_FAULT": fault, "LOCKSTEP_CELL": self.mark}
-        return subprocess.Popen(
-            ["mpirun", "-n", str(RANKS), harness.binary(), "run", "--model", str(MODEL), "--input", str(self.input),
-             "--output", str(self.output), "--silence", str(SILENCE), "--max-sequences", "6", "--budget", "64",
-             "--progress", "none", "--threads", "1"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, stdin=subprocess.DEVNULL)
+        return subprocess.Popen(self.command(env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
+                                stdin=subprocess.DEVNULL)
+
+    def words(self):
+        return [harness.binary(), "run", "--model", str(MODEL), "--input", str(self.input), "--output",
+                str(self.output), "--silence", str(self.silence), "--max-sequences", "6", "--budget", "64", "--progress",
+                "none", "--threads", "1"]
+
+    def command(self, env):
+        return ["mpirun", "-n", str(RANKS), *self.words()]
+
+    def tend(self):
+        """What is to be done while it runs."""
 
     def clear(self):
         if self.output.exists():
@@ -101,6 +113,38 @@ class Job:
         return found
 
 
+class JobOfHosts(Job):
+    """Each rank on a host of its own. At the fault the rank waits until its host's link has been cut. The launcher is
+    to notice first: its keepalive says nothing any more once it has tried to report a rank's end."""
+
+    silence = 2 * SILENCE
+
+    def __init__(self, hosts):
+        super().__init__()
+        self.hosts, self.rank, self.cut = hosts, None, self.folder / "cut"
+        harness.must(harness.run(0, "keygen", self.folder / "secret"))
+
+    def start(self, fault=""):
+        for i in range(RANKS):
+            self.hosts.mend(i)
+        self.rank = int(fault.split(":")[1]) if fault else None
+        return super().start(fault)
+
+    def command(self, env):
+        env["LOCKSTEP_FAULT_FILE"] = str(self.cut)
+        for name in ("OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include"):
+            env.pop(name)
+        return self.hosts.mpirun_command(
+            [(1, i) for i in range(RANKS)], [*self.words(), "--secret-file", str(self.folder / "secret")],
+            mca=[("oob_tcp_keepalive_%s" % key, n) for key, n in (("time", 3), ("intvl", 1), ("probes", 3))])
+
+    def tend(self):
+        if self.rank is not None and self.cut.exists():
+            self.hosts.cut(self.rank)
+            self.cut.unlink()
+            self.rank = None
+
+
 def our_lines(text):
     return [line for line in text.splitlines()
             if line.startswith("lockstep: ") and not line.startswith("lockstep: warning: ")]
@@ -111,8 +155,9 @@ def finish(job, process, seconds):
     began, said = time.monotonic(), None
     while said is None and time.monotonic() < began + seconds:
         job.note_shared_memory()
+        job.tend()
         try:
-            _, said = process.communicate(timeout=0.3)
+            _, said = process.communicate(timeout=0.1)
         except subprocess.TimeoutExpired:
             continue
     took, hung = time.monotonic() - began, said is None
@@ -143,6 +188,8 @@ def judge_code(cell, code, complete, faults):
         good = code != 0 and (DIED[cell.kind] is None or code == DIED[cell.kind])
     elif cell.kind == "stop":
         good = code in ((0, 4) if cell.phase == "shutdown" else (4,))
+    elif cell.kind == "cut":
+        good = code != 0 or cell.phase == "shutdown"
     elif cell.kind == "disk" and cell.rank > 0:
         good = code == 0
     elif cell.kind == "error":
@@ -162,6 +209,9 @@ def judge_line(cell, code, said, faults):
         what = "no sign of life" if cell.kind == "stop" else "a fault of the test"
         if not any(what in line and ("rank %d" % cell.rank in line or cell.rank == 0) for line in lines):
             faults.append("no line with '%s' of rank %d: %s" % (what, cell.rank, lines))
+    if cell.kind == "cut" and cell.rank > 0 and cell.phase in RUNNING and not any(
+            "rank %d on lsh" % cell.rank in line and "no sign of life" in line for line in lines):
+        faults.append("no line that names the rank that was cut off: %s" % lines)
     if cell.kind in DIED and cell.phase in RUNNING and not any(
             re.search(r"rank %d on \S+: its process is gone, last heard in" % cell.rank, line) for line in lines):
         faults.append("no line that names the dead rank: %s" % lines)
@@ -182,7 +232,7 @@ def try_cell(job, cell):
         faults.append("hung")
     elif seconds > deadline(cell):
         faults.append("took %.1f s of %d" % (seconds, deadline(cell)))
-    end = time.monotonic() + 3
+    end = time.monotonic() + (20 if cell.kind == "cut" else 3)
     while job.left_behind() and time.monotonic() < end:
         time.sleep(0.1)
     for pid, words in job.left_behind():
@@ -215,21 +265,11 @@ def write_table(path, results):
                     "-" if r is None else "%s, %.1f s%s" % (r[1], r[0], " WRONG" if r[4] else "") for r in row)))
 
 
-def main():
-    arguments, table = sys.argv[1:], None
-    if arguments[:1] == ["--table"]:
-        table, arguments = arguments[1], arguments[2:]
-    seed = int(os.environ.get("LOCKSTEP_SEED") or random.randrange(1 << 30))
-    chosen = [Cell(c.split(":")[0], int(c.split(":")[1]), c.split(":")[2]) for c in arguments]
+def try_cells(job, chosen, results):
+    """How many went wrong."""
+    wrong = 0
     if not chosen:
-        chosen = cells()
-        if not harness.LONG:
-            rng = random.Random(seed)  # one cell of each kind, each phase at least once
-            phases = list(PHASES)
-            rng.shuffle(phases)
-            chosen = [Cell(kind, rng.randrange(RANKS), phases[i]) for i, kind in enumerate(KINDS)]
-    print("seed %d, %d cells" % (seed, len(chosen)), flush=True)
-    job, wrong, results = Job(), 0, {}
+        return wrong
     _, said, code = finish(job, job.start(), 120)
     if code != 0:
         sys.exit("the undisturbed run: %s\n%s" % (code, said))
@@ -242,6 +282,31 @@ def main():
         for fault in faults:
             print("    WRONG: %s" % fault, flush=True)
         wrong += bool(faults)
+    return wrong
+
+
+def main():
+    arguments, table = sys.argv[1:], None
+    if arguments[:1] == ["--table"]:
+        table, arguments = arguments[1], arguments[2:]
+    seed = int(os.environ.get("LOCKSTEP_SEED") or random.randrange(1 << 30))
+    chosen = [Cell(c.split(":")[0], int(c.split(":")[1]), c.split(":")[2]) for c in arguments]
+    if not chosen:
+        chosen = cells()
+        if not harness.LONG:
+            rng = random.Random(seed)  # one cell of each kind, each phase at least once
+            phases = list(PHASES)
+            rng.shuffle(phases)
+            chosen = [Cell(kind, rng.randrange(RANKS), phases[i % len(phases)]) for i, kind in enumerate(KINDS)]
+    print("seed %d, %d cells" % (seed, len(chosen)), flush=True)
+    results = {}
+    wrong = try_cells(Job(), [c for c in chosen if c.kind != "cut"], results)
+    cuts, reason = [c for c in chosen if c.kind == "cut"], lab.unavailable()
+    if cuts and reason:
+        print("SKIP: no network to cut: %s" % reason)
+    elif cuts:
+        with lab.Hosts(RANKS) as hosts:
+            wrong += try_cells(JobOfHosts(hosts), cuts, results)
     if table:
         write_table(table, results)
     print("%d of %d cells wrong" % (wrong, len(chosen)))

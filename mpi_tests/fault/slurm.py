@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import subprocess
 import sys
 import time
 
@@ -156,6 +157,28 @@ def check_cancel(site):
     state = site.slurm.wait_job(again, seconds=300)
     say(state["JobState"] == "COMPLETED" and site.rows("cancel.jsonl") == reference and
         "going on after" in site.log(again), "after scancel: %s\n%s" % (state["JobState"], site.log(again)))
+
+
+def check_attempts(site):
+    """resume.sbatch gives up after attempts in a row that finished no row; a finished row starts the count anew. With
+    a stand-in for what it calls, since each real requeue takes seconds."""
+    folder = site.folder / "attempts"
+    folder.mkdir()
+    (folder / "run.sbatch").write_text('test -e "$OUTPUT.progress" && echo row >>"$OUTPUT" && rm "$OUTPUT.progress"\n'
+                                       'exit 4\n')
+    (folder / "scontrol").write_text("#!/bin/sh\necho requeued >>'%s/requeues'\nkill $PPID\n" % folder)
+    (folder / "scontrol").chmod(0o755)
+    script = harness.FIXTURES.parent.parent / "slurm" / "resume.sbatch"
+    env = {**os.environ, "SCRIPTS": str(folder), "OUTPUT": str(folder / "out"), "ATTEMPTS": "2", "SLURM_JOB_ID": "1",
+           "PATH": "%s:%s" % (folder, os.environ["PATH"])}
+    ends = []
+    for progress in (False, True, False, False):
+        if progress:
+            (folder / "out.progress").touch()
+        ends.append(subprocess.run(["bash", script], env=env, capture_output=True, text=True, timeout=20, check=False))
+    requeues = (folder / "requeues").read_text().count("requeued")
+    say([e.returncode for e in ends[:3]] == [-15] * 3 and requeues == 3, "requeues: %d, %s" % (requeues, ends))
+    say(ends[3].returncode == 4 and "2 attempts in a row finished no row" in ends[3].stderr, "the limit: %s" % ends[3])
 
 
 def check_sweep(site):

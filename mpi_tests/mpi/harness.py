@@ -123,13 +123,15 @@ def float_bytes(values, dtype):
 
 
 def make_llama(folder, layers, dtype="BF16", hidden=32, heads=2, kv_heads=1, intermediate=48, vocab=64, seed=1,
-               tied=False, **config):
+               tied=False, head_dim=None, **config):
     """A tiny random checkpoint of any depth, for layouts that no fixture has."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     names = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
     rng = random.Random(seed)
-    head_dim = hidden // heads
+    if head_dim:
+        config["head_dim"] = head_dim
+    head_dim = head_dim or hidden // heads
     (folder / "config.json").write_text(json.dumps({
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": vocab, "hidden_size": hidden,
         "intermediate_size": intermediate, "num_hidden_layers": layers, "num_attention_heads": heads,

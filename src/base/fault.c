@@ -10,11 +10,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum kind { NONE, KILL, STOP, ABORT, EXIT, DISK, MALLOC, ERROR, MARK, N_KINDS };
+enum kind { NONE, KILL, STOP, ABORT, EXIT, DISK, MALLOC, ERROR, MARK, CUT, N_KINDS };
 
 static const char *const kinds[N_KINDS] = {
     [NONE] = "none", [KILL] = "kill",     [STOP] = "stop",   [ABORT] = "abort", [EXIT] = "exit",
-    [DISK] = "disk", [MALLOC] = "malloc", [ERROR] = "error", [MARK] = "mark",
+    [DISK] = "disk", [MALLOC] = "malloc", [ERROR] = "error", [MARK] = "mark",   [CUT] = "cut",
 };
 static const char *const phases[LS_N_FAULT_PHASES] = {
     [LS_FAULT_START] = "start",       [LS_FAULT_VOTE] = "vote",
@@ -69,6 +69,15 @@ static void make_mark(void)
         close(fd);
 }
 
+/* Until the test, which cuts the network meanwhile, has taken the mark away. */
+static void wait_for_cut(void)
+{
+    const char *path = getenv("LOCKSTEP_FAULT_FILE");
+    make_mark();
+    for (int i = 0; i < 10000 && path && !access(path, F_OK); i++)
+        usleep(1000);
+}
+
 static int happen(void)
 {
     switch (wanted.kind) {
@@ -90,6 +99,9 @@ static int happen(void)
         break;
     case MARK:
         make_mark();
+        break;
+    case CUT:
+        wait_for_cut();
         break;
     default:
         break;

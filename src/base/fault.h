@@ -2,11 +2,10 @@
  *
  * In a normal build LS_FAULT is the constant 0 and leaves no code behind. In a test build
  * (meson -Dmutants=true) the environment variable LOCKSTEP_FAULT=kind:rank:phase makes that
- * rank, when it first comes to that phase, kill  die by SIGKILL            disk    find every
- * file full stop  stop by SIGSTOP           malloc  get no more memory from ls_alloc abort call
- * abort                error   fail with LS_E_COMPUTE, where it can exit  leave with exit code
- * 0    mark    make the file LOCKSTEP_FAULT_FILE and go on
- */
+ * rank do one thing when it first comes to that phase. Kinds: kill and stop (by signal), abort,
+ * exit (with 0), disk (every file is full), malloc (ls_alloc gets no more), error (LS_E_COMPUTE,
+ * where it can), mark (make the file LOCKSTEP_FAULT_FILE), cut (make it, and wait until the
+ * test has cut the network and taken it away). */
 #ifndef LS_BASE_FAULT_H
 #define LS_BASE_FAULT_H
 
