@@ -17,6 +17,15 @@ static const struct ls_frame_link link_state = { .run_id = { 0xf0, 1, 2, 3, 4, 5
                                                  .next_sequence = 3,
                                                  .max_frame_bytes = MAX_FRAME };
 
+/* What the last of the expectations goes on with. */
+static const struct ls_frame begun = { .kind = LS_KIND_STEP,
+                                       .flags = LS_FLAG_MORE,
+                                       .dtype = LS_DTYPE_BF16,
+                                       .ndim = 2,
+                                       .dims = { 600, 8 },
+                                       .table_bytes = 16,
+                                       .tensor_bytes = 9600 };
+
 static const struct ls_frame_expect expects[] = {
     { .kinds = 1u << LS_KIND_STEP,
       .dtype = LS_DTYPE_BF16,
@@ -28,6 +37,22 @@ static const struct ls_frame_expect expects[] = {
       .max_table = 512 },
     { .kinds = ~0u, .any_content = true },
     { .kinds = ~0u, .any_content = true, .more_allowed = true, .chunk_offset = 64 },
+    { .kinds = 1u << LS_KIND_STEP,
+      .dtype = LS_DTYPE_BF16,
+      .ndim = 2,
+      .dims = { 0, 8 },
+      .min_dim0 = 1,
+      .max_dim0 = 4096,
+      .min_table = 16,
+      .max_table = 512,
+      .more_allowed = true,
+      .packed_allowed = true },
+    { .kinds = ~0u,
+      .any_content = true,
+      .more_allowed = true,
+      .packed_allowed = true,
+      .chunk_offset = MAX_FRAME - 144,
+      .first = &begun },
 };
 
 static void require(int truth)
@@ -48,7 +73,7 @@ static void repair(unsigned char *bytes, size_t n)
 }
 
 /* What every accepted frame must be, whatever was expected. */
-static void check_accepted(const struct ls_frame *f, size_t n)
+static void check_accepted(const struct ls_frame *f, const struct ls_frame_expect *e, size_t n)
 {
     struct ls_wire_tensor t;
     static unsigned char whole[1 << 16];
@@ -57,6 +82,10 @@ static void check_accepted(const struct ls_frame *f, size_t n)
     require(f->source == 1 && f->destination == 2 && f->sequence == 3);
     require(f->tensor_bytes <= UINT64_MAX - f->table_bytes);
     require(f->chunk_offset + f->payload_bytes <= f->table_bytes + f->tensor_bytes);
+    require(f->chunk_offset == e->chunk_offset);
+    require(!(f->flags & LS_FLAG_MORE) || (e->more_allowed && n == MAX_FRAME));
+    require(!(f->flags & LS_FLAG_PACKED) || e->packed_allowed);
+    require(!e->first || (f->kind == e->first->kind && f->dims[0] == e->first->dims[0]));
     uint64_t bytes = f->ndim ? ls_dtype_bytes((enum ls_dtype)f->dtype) : 0;
     for (int i = 0; i < f->ndim; i++)
         bytes *= f->dims[i];
@@ -80,11 +109,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct ls_frame_link link = link_state;
     struct ls_frame frame;
     struct ls_err err = { .status = LS_OK };
-    const struct ls_frame_expect *expect = &expects[(data[0] & ~REPAIR) % 3];
+    const struct ls_frame_expect *expect =
+        &expects[(data[0] & ~REPAIR) % (sizeof expects / sizeof *expects)];
     ls_status s = ls_frame_open(&frame, bytes, n, &link, expect, &err);
     require(s == err.status && link.next_sequence == 3 + (s == LS_OK));
     if (s == LS_OK)
-        check_accepted(&frame, n);
+        check_accepted(&frame, expect, n);
     free(bytes);
     return 0;
 }

@@ -20,11 +20,11 @@ static void try_block(const uint8_t *block, size_t packed, size_t n, unsigned el
     unsigned char *clear = malloc(n + 1);
     require(bytes && scratch && clear);
     memcpy(bytes, block, packed);
-    if (ls_pack_open(bytes, packed, n, element, scratch, NULL) == LS_OK) {
+    if (ls_pack_open(bytes, n, bytes, packed, element, scratch, NULL) == LS_OK) {
         memcpy(clear, bytes, n);
         uint64_t again = ls_pack_apply(bytes, n, element, scratch);
         if (again)
-            require(ls_pack_open(bytes, again, n, element, scratch, NULL) == LS_OK);
+            require(ls_pack_open(bytes, n, bytes, again, element, scratch, NULL) == LS_OK);
         require(memcmp(bytes, clear, n) == 0);
     }
     free(clear);

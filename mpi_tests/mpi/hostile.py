@@ -20,7 +20,8 @@ import harness
 
 RANKS, LIMIT_S = 3, 10
 MODEL = harness.FIXTURES / "families" / "llama-bf16"
-REQUESTS = [{"id": "r%d" % i, "tokens": [3 + i, 5, 7], "max_tokens": 12, "ignore_eos": True, "temperature": 0}
+LONG = [{"id": "long%d" % i, "tokens": list(range(3, 103)), "max_tokens": 1} for i in range(2)]
+REQUESTS = LONG + [{"id": "r%d" % i, "tokens": [3 + i, 5, 7], "max_tokens": 12, "ignore_eos": True, "temperature": 0}
             for i in range(10)]
 CONTROL, STEP_TAG, RESULT_TAG, HELLO = 1, 2, 3, 4
 STEP, RESULT, ERROR, PLAN, VOTE, STATS, STOP = 1, 2, 3, 4, 5, 8, 10
@@ -94,11 +95,27 @@ def insider_cases():
     yield "with the secret: rank 2, result, nonce", 2, "set,kind=2,nth=7,at=48,size=8,value=1"
 
 
+def frames_cases():
+    """Payloads of several frames, with frames of 4 KiB: the second frame of the first one."""
+    for rank in (0, 1):
+        for what in ("drop", "again", "replay", "swap", "flip,at=49", "flip,at=6000", "cut", "extend"):
+            yield ("several frames, without the secret: rank %d, %s" % (rank, what), rank,
+                   "%s,tag=%d,nth=2" % (what, STEP_TAG))
+        for field, at, size, value in [("more", 7, 1, 6), ("packed", 7, 1, 7), ("offset 0", 108, 8, 0),
+                                       ("offset of the next", 108, 8, 2 * 3952), ("dims", 68, 4, 65),
+                                       ("tensor", 88, 8, 4096), ("table", 84, 4, 16), ("id", 40, 8, 1),
+                                       ("nonce", 48, 8, 1), ("rows", 60, 4, 2), ("dtype", 64, 1, 1),
+                                       ("length", 96, 8, 100)]:
+            yield ("several frames, with the secret: rank %d, %s" % (rank, field), rank,
+                   "set,kind=%d,nth=2,at=%d,size=%d,value=%d" % (STEP, at, size, value))
+
+
 def run(folder, hostile_rank, spec):
     """The run as (seconds, exit code, our lines, rows that are out)."""
     command = ["mpirun", "--mca", "orte_abort_on_non_zero_status", "1"]
     job = ["run", "--model", str(MODEL), "--input", str(folder / "in.jsonl"), "--output", str(folder / "out.jsonl"),
-           "--digest", "all", "--progress", "none", "--threads", "1", "--max-sequences", "2", "--fresh"]
+           "--digest", "all", "--progress", "none", "--threads", "1", "--max-sequences", "2", "--frame", "4K",
+           "--fresh"]
     for rank in range(RANKS):
         prefix = ["env", "LD_PRELOAD=%s" % module()[1], "HOSTILE=%s" % spec]
         command += ([":"] if rank else []) + ["-n", "1", *(prefix if rank == hostile_rank else []), harness.binary()]
@@ -142,9 +159,9 @@ def main():
         sys.exit("a good run fails: %s" % stderr)
     rng = random.Random(20261129)
     cases = []
-    for group in (list(outsider_cases()), list(insider_cases())):
+    for group in (list(outsider_cases()), list(insider_cases()), list(frames_cases())):
         chosen = [case for case in group if all(word in case[0] for word in sys.argv[1:])]
-        few = len(chosen) if harness.LONG or sys.argv[1:] else min(len(chosen), 15)
+        few = len(chosen) if harness.LONG or sys.argv[1:] else min(len(chosen), 12)
         cases += rng.sample(chosen, few)
     faults, slowest = [], 0.0
     for case in cases:

@@ -79,6 +79,9 @@ def check_bits():
         for ranks, extra in [(1, []), (3, []), (2, ["--link", "signed"]), (3, ["--link", "plain"]),
                              (3, ["--secret-file", key]), (3, ["--rekey-frames", 1]),
                              (2, ["--link", "signed", "--rekey-frames", 3]), (2, ["--budget", 300, "--chunk", 97]),
+                             (3, ["--frame", "4K"]), (2, ["--frame", "4K", "--budget", 400, "--rekey-frames", 2]),
+                             (3, ["--frame", "4K", "--pack", "lz4", "--threads", 3, "--budget", 400]),
+                             (2, ["--frame", "8K", "--link", "plain"]), (2, ["--frame", "4K", "--link", "signed"]),
                              (3, ["--pack", "lz4"]), (2, ["--pack", "lz4", "--link", "plain"]),
                              (2, ["--pack", "auto"])]:
             harness.must(harness.run(ranks, *job, *extra))
@@ -132,6 +135,26 @@ def check_packing():
         harness.must(on_each_rank(job + ["--fresh"], [extra, extra], [[], elsewhere]))
         say(any(links["packing_us"] for links in links_of(folder)), "auto tries nothing between hosts")
         say((folder / "out.jsonl").read_bytes() == expected, "auto between hosts: other bits")
+
+
+def check_frames():
+    """Large payloads travel as several frames, in the buffers that the plan gave them."""
+    folder, job = make_job("llama-bf16", [{"tokens": [1 + i % 300 for i in range(n)], "max_tokens": 3}
+                                          for n in (1, 14, 15, 16, 30, 31, 60, 61, 62, 63, 64, 65, 90, 119, 120, 200)])
+    harness.must(harness.run(0, *job))
+    expected = (folder / "out.jsonl").read_bytes()
+    for extra, several in (([], False), (["--frame", "4K"], True), (["--frame", "4K", "--pack", "lz4"], True),
+                           (["--frame", "4K", "--threads", 2], True), (["--frame", "4K", "--link", "signed"], True)):
+        harness.must(harness.run(3, *job, "--budget", 256, "--chunk", 256, *extra))
+        say((folder / "out.jsonl").read_bytes() == expected, "%s: other bits" % extra)
+        said = manifest(folder)
+        for planned, stage in zip(said["plan"]["stages"], said["stages"]):
+            links = stage["links"]
+            say((links["payloads_of_several_frames"] > 0) == several, "rank %d, %s: %s" % (stage["rank"], extra, links))
+            say(links["payload_copies"] == 0 and stage["step_allocations"] == 0, "copies or allocations: %s" % stage)
+            say(planned["link_bytes"] == stage["link_bytes"], "buffers: %s, %s" % (planned, stage))
+    refused(harness.run(0, *job, "--frame", 5000), 2, "--frame 5000", "multiple of 4096")
+    refused(harness.run(0, *job, "--frame", "1K"), 2, "--frame")
 
 
 def check_provenance():

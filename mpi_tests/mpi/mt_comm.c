@@ -233,7 +233,8 @@ static void open_checks_its_limits(void)
     CHECK(ls_comm_open(comm, &link, size, tag, LS_SEND, 1, 1, NULL) == LS_E_INTERNAL);
     CHECK(ls_comm_open(comm, &link, -1, tag, LS_SEND, 1, 1, NULL) == LS_E_INTERNAL);
     CHECK(ls_comm_open(comm, &link, 0, tag, LS_SEND, 0, 1, NULL) == LS_E_INTERNAL);
-    CHECK(ls_comm_open(comm, &link, 0, tag, LS_SEND, 65, 1, NULL) == LS_E_INTERNAL);
+    CHECK(ls_comm_open(comm, &link, 0, tag, LS_SEND, LS_MAX_BUFFERS + 1, 1, NULL) ==
+          LS_E_INTERNAL);
     CHECK(ls_comm_open(comm, &link, 0, tag, LS_SEND, 1, 0, NULL) == LS_E_REFUSED);
     CHECK(ls_comm_open(comm, &link, 0, tag, LS_RECV, 1, (uint64_t)INT_MAX + 1, &err) ==
           LS_E_REFUSED);

@@ -15,7 +15,7 @@ GUARDS = {
     "version": "ut_frame", "reserved": "ut_frame", "flags": "ut_frame", "level": "ut_seal", "run-id": "ut_frame",
     "ranks": "ut_frame", "sequence": "ut_frame", "kind-known": "ut_frame", "kind-allowed": "ut_frame",
     "length-limit": "ut_frame", "length-arrived": "ut_frame", "tensor-bytes": "ut_frame_shape",
-    "chunk": "ut_frame_shape",
+    "chunk": "ut_frame_shape", "chunk-full": "ut_frame_shape", "chunk-same": "ut_frame_shape",
     "dtype": "ut_frame_shape", "dims": "ut_frame_shape", "zero-dim": "ut_frame_shape", "table": "ut_frame_shape",
     "id": "ut_frame_shape", "nonce": "ut_frame_shape", "rows": "ut_frame_shape",
     "tag": "ut_seal", "rekey": "ut_seal", "suite": "ut_seal",

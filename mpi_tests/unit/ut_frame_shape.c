@@ -12,6 +12,7 @@
 enum { MAX_PAYLOAD = 1 << 16, MAX_FRAME = LS_FRAME_HEADER + MAX_PAYLOAD + LS_FRAME_TAG };
 
 static unsigned char bytes[MAX_FRAME];
+static uint64_t limit = MAX_FRAME; /* of the receiver's link */
 
 /* Seals `frame` and opens it again under `expect`. */
 static ls_status pass(struct ls_frame frame, const struct ls_frame_expect *expect)
@@ -22,6 +23,7 @@ static ls_status pass(struct ls_frame frame, const struct ls_frame_expect *expec
     struct ls_frame_link receiver = sender;
     struct ls_frame out;
     struct ls_err err;
+    receiver.max_frame_bytes = limit;
     uint64_t n = ls_frame_seal(bytes, &frame, &sender);
     return ls_frame_open(&out, bytes, n, &receiver, expect, &err);
 }
@@ -234,28 +236,36 @@ static void nonce_and_rows_are_checked_when_asked(void **state)
     assert_int_equal(pass(f, &e), LS_E_SHAPE);
 }
 
-static void packed_tensors_are_smaller_and_in_one_piece(void **state)
+static void set_room(uint64_t room)
+{
+    limit = LS_FRAME_HEADER + room + LS_FRAME_TAG;
+}
+
+static void packed_tensors_are_smaller(void **state)
 {
     (void)state;
+    static const uint64_t offsets[] = { 0, 8, 31, 32, 60, 127, 128 };
     struct ls_frame_expect e = step;
     e.packed_allowed = e.more_allowed = true;
-    for (uint64_t n = 0; n <= 130; n++) {
-        struct ls_frame f = hidden;
-        f.flags = LS_FLAG_PACKED;
-        f.payload_bytes = n;
-        bool good = n > f.table_bytes && n < f.table_bytes + f.tensor_bytes;
-        assert_int_equal(pass(f, &e), good ? LS_OK : LS_E_SHAPE);
-        f.flags |= LS_FLAG_MORE;
-        assert_int_equal(pass(f, &e), LS_E_SHAPE);
-        f.flags = LS_FLAG_PACKED;
-        f.chunk_offset = 8;
-        e.chunk_offset = 8;
-        assert_int_equal(pass(f, &e), LS_E_SHAPE);
-        e.chunk_offset = f.chunk_offset = 0;
-        e.packed_allowed = false;
-        assert_int_equal(pass(f, &e), LS_E_VERSION);
-        e.packed_allowed = true;
-    }
+    for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++)
+        for (uint64_t n = 0; n <= 130; n++)
+            for (int more = 0; more < 2; more++) {
+                struct ls_frame f = hidden;
+                set_room(n < 50 ? 50 : n);
+                f.flags = (uint8_t)(LS_FLAG_PACKED | (more ? LS_FLAG_MORE : 0));
+                f.payload_bytes = n;
+                f.chunk_offset = e.chunk_offset = offsets[i];
+                uint64_t end = offsets[i] + n;
+                bool good = end < 128 && (more ? n >= 50 : end > 32);
+                assert_int_equal(pass(f, &e), good ? LS_OK : LS_E_SHAPE);
+                e.chunk_offset++;
+                assert_int_equal(pass(f, &e), LS_E_SHAPE);
+                e.chunk_offset--;
+                e.packed_allowed = false;
+                assert_int_equal(pass(f, &e), LS_E_VERSION);
+                e.packed_allowed = true;
+            }
+    limit = MAX_FRAME;
     struct ls_frame f = {
         .kind = LS_KIND_PLAN, .flags = LS_FLAG_PACKED, .table_bytes = 8, .payload_bytes = 7
     };
@@ -263,19 +273,21 @@ static void packed_tensors_are_smaller_and_in_one_piece(void **state)
     assert_int_equal(pass(f, &any), LS_E_SHAPE);
 }
 
-static void chunks_are_contiguous_and_end_without_more(void **state)
+static void chunks_are_full_and_contiguous_and_end_without_more(void **state)
 {
     (void)state;
+    enum { ROOM = 40 };
     struct ls_frame_expect e = step;
     e.more_allowed = true;
+    set_room(ROOM);
     for (uint64_t offset = 0; offset <= 130; offset++)
-        for (uint64_t n = 0; n <= 130; n += 5)
+        for (uint64_t n = 0; n <= ROOM; n++)
             for (int more = 0; more < 2; more++) {
                 struct ls_frame f = hidden;
                 f.chunk_offset = offset;
                 f.payload_bytes = n;
                 f.flags = more ? LS_FLAG_MORE : 0;
-                bool good = more ? offset + n < 128 && n > 0 : offset + n == 128;
+                bool good = more ? offset + n < 128 && n == ROOM : offset + n == 128;
                 e.chunk_offset = offset;
                 assert_int_equal(pass(f, &e), good ? LS_OK : LS_E_SHAPE);
                 e.chunk_offset = offset + 1;
@@ -285,6 +297,45 @@ static void chunks_are_contiguous_and_end_without_more(void **state)
                 assert_int_equal(pass(f, &e), good && !more ? LS_OK : LS_E_SHAPE);
                 e.more_allowed = true;
             }
+    limit = MAX_FRAME;
+}
+
+static void chunks_of_one_payload_say_the_same(void **state)
+{
+    (void)state;
+    struct ls_frame first = hidden;
+    first.id = first.step = 9;
+    first.nonce = 4;
+    first.rows = 2;
+    first.flags = LS_FLAG_MORE;
+    first.payload_bytes = 100;
+    struct ls_frame_expect e = { .kinds = ~0u,
+                                 .any_content = true,
+                                 .more_allowed = true,
+                                 .packed_allowed = true,
+                                 .chunk_offset = 100,
+                                 .first = &first };
+    struct ls_frame next = first;
+    next.flags = 0;
+    next.chunk_offset = 100;
+    next.payload_bytes = 28;
+    assert_int_equal(pass(next, &e), LS_OK);
+    struct ls_frame others[10];
+    for (int i = 0; i < 10; i++)
+        others[i] = next;
+    others[0].kind = LS_KIND_PLAN;
+    others[1].id = 8;
+    others[2].nonce = 5;
+    others[3].step = 8;
+    others[4].rows = 3;
+    others[5].dims[0] = 6, others[5].dims[1] = 4;
+    others[6].ndim = 3, others[6].dims[2] = 1;
+    others[7].dtype = LS_DTYPE_BF16, others[7].dims[1] = 12;
+    others[8].table_bytes = 8, others[8].dims[0] = 5;
+    others[8].tensor_bytes = 120;
+    others[9].flags = LS_FLAG_PACKED, others[9].payload_bytes = 20;
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(pass(others[i], &e), LS_E_SHAPE);
 }
 
 static void chunk_offset_that_overflows_is_refused(void **state)
@@ -349,8 +400,9 @@ int main(void)
         cmocka_unit_test(control_frames_are_consistent_in_themselves),
         cmocka_unit_test(id_is_checked_when_asked),
         cmocka_unit_test(nonce_and_rows_are_checked_when_asked),
-        cmocka_unit_test(packed_tensors_are_smaller_and_in_one_piece),
-        cmocka_unit_test(chunks_are_contiguous_and_end_without_more),
+        cmocka_unit_test(packed_tensors_are_smaller),
+        cmocka_unit_test(chunks_are_full_and_contiguous_and_end_without_more),
+        cmocka_unit_test(chunks_of_one_payload_say_the_same),
         cmocka_unit_test(chunk_offset_that_overflows_is_refused),
         cmocka_unit_test(unknown_flags_are_version_skew),
         cmocka_unit_test(a_view_has_the_senders_bits),

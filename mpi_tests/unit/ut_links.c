@@ -176,7 +176,7 @@ static void open_refuses_what_cannot_be(void **state)
         ls_status want;
     } cases[] = {
         { -1, 1, 8, LS_E_INTERNAL },        { 1, 1, 8, LS_E_INTERNAL },
-        { 0, 0, 8, LS_E_INTERNAL },         { 0, 65, 8, LS_E_INTERNAL },
+        { 0, 0, 8, LS_E_INTERNAL },         { 0, LS_MAX_BUFFERS + 1, 8, LS_E_INTERNAL },
         { 0, 1, 0, LS_E_REFUSED },          { 0, 1, 0x80000000u, LS_E_REFUSED },
         { 0, 1, UINT64_MAX, LS_E_REFUSED },
     };

@@ -46,7 +46,8 @@ static uint64_t make_trip(uint64_t n, unsigned size, int kind)
     assert_canaries(n);
     assert_true(packed < n || n == 0);
     if (packed) {
-        assert_int_equal(ls_pack_open(data + CANARY, packed, n, size, scratch, &err), LS_OK);
+        assert_int_equal(
+            ls_pack_open(data + CANARY, n, data + CANARY, packed, size, scratch, &err), LS_OK);
         assert_canaries(n);
     }
     assert_memory_equal(data + CANARY, clear, n);
@@ -78,22 +79,25 @@ static void other_bytes_are_refused_or_stay_inside(void **state)
     memcpy(block, data + CANARY, packed);
     for (uint64_t n = N - 64; n <= N + 64; n += 2) {
         memcpy(data + CANARY, block, packed);
-        assert_int_equal(ls_pack_open(data + CANARY, packed, n, 2, scratch, &err),
-                         n == N ? LS_OK : LS_E_SHAPE);
+        assert_int_equal(
+            ls_pack_open(data + CANARY, n, data + CANARY, packed, 2, scratch, &err),
+            n == N ? LS_OK : LS_E_SHAPE);
     }
     for (uint64_t cut = 0; cut < packed; cut++) {
         memcpy(data + CANARY, block, packed);
-        assert_int_equal(ls_pack_open(data + CANARY, cut, N, 2, scratch, &err), LS_E_SHAPE);
+        assert_int_equal(ls_pack_open(data + CANARY, N, data + CANARY, cut, 2, scratch, &err),
+                         LS_E_SHAPE);
     }
     for (uint64_t at = 0; at < packed; at++) {
         memset(data, 0xa5, sizeof data);
         memset(scratch, 0xa5, sizeof scratch);
         memcpy(data + CANARY, block, packed);
         data[CANARY + at] ^= 0x10;
-        ls_pack_open(data + CANARY, packed, N, 2, scratch, &err);
+        ls_pack_open(data + CANARY, N, data + CANARY, packed, 2, scratch, &err);
         assert_canaries(N);
     }
-    assert_int_equal(ls_pack_open(data + CANARY, N, N, 2, scratch, &err), LS_E_SHAPE);
+    assert_int_equal(ls_pack_open(data + CANARY, N, data + CANARY, N, 2, scratch, &err),
+                     LS_E_SHAPE);
 }
 
 int main(void)

@@ -100,6 +100,7 @@ static json_t *links_to_json(struct writer *w, const struct ls_link_counts *c)
     put_u64(w, out, "rekeys", c->rekeys);
     put_u64(w, out, "crypto_us", c->crypto_us);
     put_u64(w, out, "payload_copies", c->copies);
+    put_u64(w, out, "payloads_of_several_frames", c->split);
     put_u64(w, out, "tensors_packed", c->packed);
     put_u64(w, out, "tensors_unpacked", c->unpacked);
     put_u64(w, out, "bytes_before_packing", c->raw_bytes);

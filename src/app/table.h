@@ -80,6 +80,7 @@ enum ls_opt {
     LS_OPT_SECRET_FD,
     LS_OPT_ALLOW_PLAIN_ACROSS_HOSTS,
     LS_OPT_PACK,
+    LS_OPT_FRAME,
     LS_OPT_PLACEMENT_SEED,
     LS_OPT_REKEY_FRAMES,
     LS_N_RUN_OPTS, /* those of ls_table_run stand before */

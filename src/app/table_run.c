@@ -428,6 +428,17 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                           "Make hidden states and logits smaller on the way, without losing "
                           "a bit: never, always, or between hosts where the first ones "
                           "show that it pays." },
+    [LS_OPT_FRAME] = { .name = "frame",
+                       .arg = "SIZE",
+                       .type = LS_VALUE_SIZE,
+                       .min = 4096,
+                       .max = 1 << 30,
+                       .standard = "256K",
+                       .section = LINKS,
+                       .commands = RUNS | PLAN,
+                       .help = "Larger messages travel as several frames of about this size, "
+                               "a multiple of 4K, so that one is encrypted while others are "
+                               "on their way." },
     [LS_OPT_PLACEMENT_SEED] = { .name = "placement-seed",
                                 .arg = "N",
                                 .type = LS_VALUE_NUMBER,

@@ -91,10 +91,15 @@ ls_status ls_wish_of(struct ls_run_wish *wish, const struct ls_options *o, struc
         .digests = digest_of(o) != LS_DIGEST_NONE,
         .leaves = certified,
         .pack = int_of(o, LS_OPT_PACK),
+        .frame_bytes = int_of(o, LS_OPT_FRAME),
         .placement_seed = ls_options_number(o, LS_OPT_PLACEMENT_SEED),
     };
-    if (wish->pack == LS_PACK_LZ4 && !ls_pack_is_built())
-        return ls_fail(err, LS_E_USAGE, "--pack lz4: this program was built without liblz4");
+    if (wish->pack != LS_PACK_NONE && !ls_pack_is_built())
+        return ls_fail(err, LS_E_USAGE, "--pack %s: this program was built without liblz4",
+                       ls_pack_name((enum ls_pack)wish->pack));
+    if (wish->frame_bytes % LS_FRAME_UNIT)
+        return ls_fail(err, LS_E_USAGE, "--frame %d: expected a multiple of %d",
+                       wish->frame_bytes, LS_FRAME_UNIT);
     const char *const layers = ls_options_text(o, LS_OPT_LAYERS);
     if (layers && strlen(layers) >= sizeof wish->layers)
         return ls_fail(err, LS_E_USAGE, "--layers: longer than %zu bytes",

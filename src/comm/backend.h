@@ -14,6 +14,12 @@
 
 enum { LS_HOST_NAME = 256, LS_LINK_LABEL = 64, LS_LINK_FAILURE = 128 };
 
+/* A message in flight. */
+struct ls_sent {
+    uint64_t bytes;
+    uint64_t at_us; /* MPI: when it went off */
+};
+
 struct ls_link {
     struct ls_comm *comm;
     struct ls_link *next; /* of the same comm */
@@ -25,17 +31,17 @@ struct ls_link {
     uint64_t buffer_bytes;
     uint64_t stride_bytes;  /* from one buffer to the next, a multiple of LS_ALIGN */
     unsigned char *buffers; /* [n_buffers][stride_bytes]; NULL on a receiving self link */
+    bool ring;              /* mapped twice, see base/ring.h */
     int oldest, n_busy, n_held;
     bool arrived; /* receiving: the message behind the held ones has arrived */
     void *message;
     uint64_t arrived_bytes;
     ls_status failed; /* first failure; the link is unusable from then on */
     char failure[LS_LINK_FAILURE];
-    void *requests;                         /* MPI: [n_buffers] of MPI_Request */
-    struct ls_link *pair;                   /* self: the other end, NULL until it is opened */
-    uint64_t message_bytes[LS_MAX_BUFFERS]; /* sending: length of each message */
-    uint64_t sent_us[LS_MAX_BUFFERS];       /* MPI, sending: when each went off */
-    uint64_t best_rate;                     /* see ls_link_rate */
+    void *requests;       /* MPI: [n_buffers] of MPI_Request */
+    struct ls_link *pair; /* self: the other end, NULL until it is opened */
+    struct ls_sent *sent; /* [n_buffers], sending */
+    uint64_t best_rate;   /* see ls_link_rate */
 };
 
 struct ls_backend {

@@ -1,6 +1,7 @@
 #include "comm/comm.h"
 
 #include "base/alloc.h"
+#include "base/ring.h"
 #include "base/size.h"
 #include "comm/backend.h"
 #include "comm/launcher.h"
@@ -46,6 +47,16 @@ ls_status ls_comm_create(struct ls_comm **out, enum ls_comm_backend backend, str
     return s;
 }
 
+static void free_link(struct ls_link *link)
+{
+    if (link->ring)
+        ls_ring_free(link->buffers, (uint64_t)link->n_buffers * link->stride_bytes);
+    else
+        ls_free(link->buffers);
+    ls_free(link->sent);
+    ls_free(link);
+}
+
 /* Links of failed runs whose buffers MPI may touch until the process ends. */
 static struct ls_link *abandoned;
 
@@ -56,8 +67,7 @@ static void close_link(struct ls_link *link)
         abandoned = link;
         return;
     }
-    ls_free(link->buffers);
-    ls_free(link);
+    free_link(link);
 }
 
 void ls_comm_destroy(struct ls_comm *comm)
@@ -183,8 +193,7 @@ ls_status ls_comm_open(struct ls_comm *comm, struct ls_link **out, int peer, enu
     *out = link;
     return LS_OK;
 out:
-    ls_free(link->buffers);
-    ls_free(link);
+    free_link(link);
     return s;
 }
 
@@ -197,11 +206,15 @@ const char *ls_link_label(const struct ls_link *link, char text[LS_LINK_LABEL])
 
 ls_status ls_link_alloc_buffers(struct ls_link *link, struct ls_err *err)
 {
-    void *buffers;
-    ls_status s =
-        ls_alloc(&buffers, (uint64_t)link->n_buffers * link->stride_bytes, "link buffers", err);
-    if (!s)
-        link->buffers = buffers;
+    void *buffers = NULL, *sent = NULL;
+    const uint64_t n = (uint64_t)link->n_buffers, bytes = n * link->stride_bytes;
+    link->ring = ls_ring_fits(link->buffer_bytes);
+    ls_status s = link->ring ? ls_ring_alloc(&buffers, bytes, "link buffers", err)
+                             : ls_alloc(&buffers, bytes, "link buffers", err);
+    link->buffers = buffers;
+    if (!s && link->direction == LS_SEND)
+        s = ls_alloc(&sent, n * sizeof *link->sent, "link buffers", err);
+    link->sent = sent;
     return s;
 }
 
@@ -235,13 +248,18 @@ static ls_status check_usable(const struct ls_link *link, enum ls_direction dire
     return LS_OK;
 }
 
-void *ls_link_buffer(struct ls_link *link)
+int ls_link_n_buffers(const struct ls_link *link)
 {
-    if (link->direction != LS_SEND || link->failed)
+    return link->n_buffers;
+}
+
+void *ls_link_buffers(struct ls_link *link, int n)
+{
+    if (link->direction != LS_SEND || link->failed || (n > 1 && !link->ring))
         return NULL;
-    if (link->n_busy == link->n_buffers)
+    if (link->n_busy + n > link->n_buffers)
         link->backend->advance(link);
-    if (link->n_busy == link->n_buffers)
+    if (link->n_busy + n > link->n_buffers)
         return NULL;
     return ls_link_slot(link, (link->oldest + link->n_busy) % link->n_buffers);
 }

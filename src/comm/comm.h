@@ -26,7 +26,7 @@ enum ls_direction { LS_SEND, LS_RECV };
 enum ls_tag { LS_TAG_CONTROL = 1, LS_TAG_STEP = 2, LS_TAG_RESULT = 3, LS_TAG_HELLO = 4 };
 
 enum {
-    LS_MAX_BUFFERS = 64,
+    LS_MAX_BUFFERS = 1024,
     /* How long a failed run waits for its peers at the end, in each of two waits. */
     LS_COMM_GRACE_US = 2000000,
 };
@@ -62,9 +62,10 @@ const char *ls_comm_backend_name(const struct ls_comm *comm);
 /* True when the ranks share memory, as MPI sees it, and have one host name. */
 bool ls_comm_is_one_host(const struct ls_comm *comm);
 
-/* Opens one end of a link with n_buffers (1..64) of buffer_bytes each (1..INT_MAX; more is
- * LS_E_REFUSED); a receiving end posts them all. Local: both ranks must do it with the same
- * sizes. Owned by comm. */
+/* Opens one end of a link with n_buffers (1..LS_MAX_BUFFERS) of buffer_bytes each (1..INT_MAX;
+ * more is LS_E_REFUSED); a receiving end posts them all. Local: both ranks must do it with the
+ * same sizes. Owned by comm. Buffers of whole pages lie in a ring without gaps: successive
+ * messages, or as many neighbours as there are, are one piece of memory. */
 ls_status ls_comm_open(struct ls_comm *comm, struct ls_link **out, int peer, enum ls_tag tag,
                        enum ls_direction direction, int n_buffers, uint64_t buffer_bytes,
                        struct ls_err *err);
@@ -73,17 +74,23 @@ ls_status ls_comm_open(struct ls_comm *comm, struct ls_link **out, int peer, enu
 uint64_t ls_link_stride(uint64_t buffer_bytes);
 uint64_t ls_link_bytes(const struct ls_link *link);
 
-/* Sending: the next free buffer, or NULL while all are in flight (then ls_comm_progress). The
- * same buffer is returned until it is sent. */
-void *ls_link_buffer(struct ls_link *link);
-/* Starts sending the first n bytes of the buffer last returned; the caller must not touch it
- * afterwards. */
+/* Sending: the next n free buffers, or NULL while too many are in flight (then
+ * ls_comm_progress). The same ones are returned until the first of them is sent. More than one
+ * only of whole pages. */
+void *ls_link_buffers(struct ls_link *link, int n);
+static inline void *ls_link_buffer(struct ls_link *link)
+{
+    return ls_link_buffers(link, 1);
+}
+/* Starts sending the first n bytes of the first buffer that was returned last; the caller must
+ * not touch it afterwards. */
 ls_status ls_link_send(struct ls_link *link, uint64_t n, struct ls_err *err);
 /* Sending: bytes that the link has moved in a microsecond at best, over messages of 64 KiB and
  * more, as far as this end saw it; 0: not known. */
 uint64_t ls_link_rate(const struct ls_link *link);
 /* Sending: true when nothing is in flight. Receiving: true when no message waits or is held. */
 bool ls_link_idle(struct ls_link *link);
+int ls_link_n_buffers(const struct ls_link *link);
 
 /* Receiving: *bytes is the oldest arrived message that is not held (stays valid until
  * ls_link_return) or NULL when none has arrived. The caller may write to it (opening a frame

@@ -66,15 +66,14 @@ static ls_status mpi_open(struct ls_link *link, struct ls_err *err)
 /* Smaller messages are sent by a copy: their time says nothing of the link. */
 static void note_rate(struct ls_link *link, int slot)
 {
-    uint64_t n = link->message_bytes[slot], took = ls_now_us() - link->sent_us[slot];
+    uint64_t n = link->sent[slot].bytes, took = ls_now_us() - link->sent[slot].at_us;
     if (n >= RATE_BYTES && n / (took + 1) > link->best_rate)
         link->best_rate = n / (took + 1);
 }
 
 static void mpi_send(struct ls_link *link, int slot, uint64_t n)
 {
-    link->message_bytes[slot] = n;
-    link->sent_us[slot] = ls_now_us();
+    link->sent[slot] = (struct ls_sent){ .bytes = n, .at_us = ls_now_us() };
     int rc = MPI_Isend(ls_link_slot(link, slot), (int)n, MPI_BYTE, link->peer, (int)link->tag,
                        link->comm->mpi->comm, &requests_of(link)[slot]);
     if (rc != MPI_SUCCESS)

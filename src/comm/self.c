@@ -19,7 +19,7 @@ static ls_status self_open(struct ls_link *link, struct ls_err *err)
 
 static void self_send(struct ls_link *link, int slot, uint64_t n)
 {
-    link->message_bytes[slot] = n;
+    link->sent[slot].bytes = n;
 }
 
 static void self_advance(struct ls_link *link)
@@ -29,7 +29,7 @@ static void self_advance(struct ls_link *link)
         sender->n_busy <= link->n_held)
         return;
     int slot = (sender->oldest + link->n_held) % sender->n_buffers;
-    uint64_t n = sender->message_bytes[slot];
+    uint64_t n = sender->sent[slot].bytes;
     if (n > link->buffer_bytes) {
         ls_link_fail_too_large(link);
         return;

@@ -1,18 +1,31 @@
 #include "pipeline/channel.h"
 
 #include "base/clock.h"
+#include "wire/parts.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-static uint64_t frame_bytes(uint64_t max_payload)
+/* The largest frame of a link; both ends compute the same. */
+static uint64_t largest_frame(uint64_t max_payload, uint64_t frame_bytes)
 {
-    return LS_FRAME_HEADER + max_payload + LS_FRAME_TAG;
+    const uint64_t whole = LS_FRAME_HEADER + max_payload + LS_FRAME_TAG;
+    if (frame_bytes == 0 || whole <= frame_bytes)
+        return whole;
+    while (ls_parts_count(max_payload, frame_bytes) > LS_CHANNEL_PARTS)
+        frame_bytes *= 2;
+    return frame_bytes;
 }
 
-uint64_t ls_channel_bytes(uint64_t max_payload)
+uint64_t ls_channel_bytes(uint64_t max_payload, uint64_t frame_bytes)
 {
-    return ls_link_stride(frame_bytes(max_payload));
+    const uint64_t largest = largest_frame(max_payload, frame_bytes);
+    return ls_parts_count(max_payload, largest) * ls_link_stride(largest);
+}
+
+static int frames_of(const struct ls_channel *ch, uint64_t payload)
+{
+    return (int)ls_parts_count(payload, ch->frame.max_frame_bytes);
 }
 
 ls_status ls_channel_open(struct ls_channel *ch, struct ls_keyring *keyring,
@@ -20,22 +33,22 @@ ls_status ls_channel_open(struct ls_channel *ch, struct ls_keyring *keyring,
 {
     struct ls_comm *comm = ls_keyring_comm(keyring);
     uint32_t self = (uint32_t)ls_comm_rank(comm), other = (uint32_t)config->peer;
-    bool sends = config->direction == LS_SEND;
-    uint64_t bytes = frame_bytes(config->max_payload);
+    bool sends = config->direction == LS_SEND, within = self == other;
+    uint64_t bytes = largest_frame(config->max_payload, within ? 0 : config->frame_bytes);
     struct ls_channel made = { .frame = { .source = sends ? self : other,
                                           .destination = sends ? other : self,
-                                          .max_frame_bytes = bytes } };
+                                          .max_frame_bytes = bytes },
+                               .max_frames = (int)ls_parts_count(config->max_payload, bytes) };
     memcpy(made.frame.run_id, ls_keyring_terms(keyring)->run_id, LS_RUN_ID);
     ls_status s =
         ls_keyring_seal(keyring, config->peer, config->tag, config->direction, &made.seal, err);
     if (!s)
         s = ls_comm_open(comm, &made.link, config->peer, config->tag, config->direction,
-                         config->n_buffers, bytes, err);
-    bool near = ls_keyring_terms(keyring)->one_host;
-    enum ls_pack pack = config->peer == ls_comm_rank(comm) ? LS_PACK_NONE : config->pack;
+                         config->n_buffers * made.max_frames, bytes, err);
+    enum ls_pack pack = within ? LS_PACK_NONE : config->pack;
     if (!s)
-        s = ls_packer_init(&made.packer, pack, config->max_payload, err);
-    if (pack == LS_PACK_AUTO && near)
+        s = ls_packer_init(&made.packer, pack, !sends, config->max_payload, err);
+    if (pack == LS_PACK_AUTO && ls_keyring_terms(keyring)->one_host)
         made.packer.mode = LS_PACK_NONE; /* no packer is as fast as memory */
     if (s)
         ls_channel_close(&made);
@@ -52,35 +65,98 @@ void ls_channel_close(struct ls_channel *ch)
     ch->link = NULL;
 }
 
-unsigned char *ls_channel_payload(struct ls_channel *ch)
+/* --- sending ------------------------------------------------------------------------------ */
+
+unsigned char *ls_channel_payload(struct ls_channel *ch, uint64_t n)
 {
-    unsigned char *buffer = ls_link_buffer(ch->link);
+    unsigned char *buffer = ls_link_buffers(ch->link, frames_of(ch, n));
     return buffer ? buffer + LS_FRAME_HEADER : NULL;
+}
+
+/* Frames of one payload that are sealed side by side. */
+struct group {
+    const struct ls_channel *ch;
+    unsigned char *first;             /* frame */
+    uint64_t bytes[LS_CHANNEL_PARTS]; /* of each, with header and tag */
+    int n;
+};
+
+static void seal_job(void *arg, int member, int n_members)
+{
+    const struct group *g = arg;
+    for (int i = member; i < g->n; i += n_members)
+        ls_seal_finish(g->ch->seal, g->first + (uint64_t)i * g->ch->frame.max_frame_bytes);
+}
+
+/* Writes the headers of the payload's next frames, from number `part` on: as many as the team
+ * has members, but none of a later epoch. */
+static void begin_group(struct ls_channel *ch, struct group *g, const struct ls_frame *frame,
+                        int part)
+{
+    const uint64_t whole = frame->payload_bytes, largest = ch->frame.max_frame_bytes;
+    const int n_frames = frames_of(ch, whole), most = ch->team ? ls_team_size(ch->team) : 1;
+    for (g->n = 0; g->n < most && part < n_frames; part++) {
+        struct ls_frame f = *frame;
+        f.payload_bytes = ls_parts_bytes(whole, largest, (uint64_t)part);
+        f.chunk_offset = (uint64_t)part * (largest - LS_PARTS_GAP);
+        if (part < n_frames - 1)
+            f.flags |= LS_FLAG_MORE;
+        unsigned char *bytes = g->first + (uint64_t)g->n * largest;
+        if (g->n > 0 && ch->seal && ls_seal_is_due(ch->seal, &f))
+            return;
+        g->bytes[g->n++] = ch->seal ? ls_seal_begin(ch->seal, bytes, &f, &ch->frame)
+                                    : ls_frame_seal(bytes, &f, &ch->frame);
+    }
+}
+
+static void seal_group(struct ls_channel *ch, struct group *g)
+{
+    uint64_t begin = ls_now_us();
+    if (g->n == 1)
+        seal_job(g, 0, 1);
+    else
+        ls_team_run(ch->team, seal_job, g);
+    ch->counts.crypto_us += ls_now_us() - begin;
+    ch->counts.sealed += (uint64_t)g->n;
+}
+
+static ls_status send_frames(struct ls_channel *ch, const struct ls_frame *frame,
+                             unsigned char *buffer, struct ls_err *err)
+{
+    const int n_frames = frames_of(ch, frame->payload_bytes);
+    ls_parts_split(buffer + LS_FRAME_HEADER, frame->payload_bytes, ch->frame.max_frame_bytes);
+    struct group g = { .ch = ch };
+    for (int part = 0; part < n_frames; part += g.n) {
+        g.first = buffer + (uint64_t)part * ch->frame.max_frame_bytes;
+        begin_group(ch, &g, frame, part);
+        if (ch->seal)
+            seal_group(ch, &g);
+        for (int i = 0; i < g.n; i++) {
+            ls_status s = ls_link_send(ch->link, g.bytes[i], err);
+            if (s)
+                return s;
+            ch->counts.frames++;
+            ch->counts.bytes += g.bytes[i];
+        }
+    }
+    ch->counts.split += n_frames > 1;
+    return LS_OK;
 }
 
 ls_status ls_channel_send(struct ls_channel *ch, struct ls_frame *frame, const void *payload,
                           struct ls_err *err)
 {
-    unsigned char *buffer = ls_link_buffer(ch->link);
-    uint64_t n;
     frame->payload_bytes = frame->table_bytes + frame->tensor_bytes;
+    unsigned char *buffer = ls_link_buffers(ch->link, frames_of(ch, frame->payload_bytes));
     if (payload != buffer + LS_FRAME_HEADER && frame->payload_bytes > 0) {
         memcpy(buffer + LS_FRAME_HEADER, payload, frame->payload_bytes);
         ch->counts.copies++;
     }
     ls_packer_pack(&ch->packer, frame, buffer + LS_FRAME_HEADER, ch->link);
-    if (ch->seal) {
-        uint64_t begin = ls_now_us();
-        n = ls_seal_apply(ch->seal, buffer, frame, &ch->frame);
-        ch->counts.crypto_us += ls_now_us() - begin;
-        ch->counts.sealed++;
-    } else {
-        n = ls_frame_seal(buffer, frame, &ch->frame);
-    }
-    ch->counts.frames++;
-    ch->counts.bytes += n;
-    return ls_link_send(ch->link, n, err);
+    return send_frames(ch, frame, buffer, err);
 }
+
+/* --- receiving ---------------------------------------------------------------------------- */
 
 ls_status ls_channel_poll(struct ls_channel *ch, unsigned char **bytes, uint64_t *n,
                           struct ls_err *err)
@@ -115,44 +191,71 @@ ls_status ls_channel_refuse(struct ls_channel *ch, ls_status status, struct ls_e
     return status;
 }
 
+/* All of the payload is here. */
+static ls_status complete(struct ls_channel *ch, struct ls_frame *frame,
+                          unsigned char **payload, struct ls_err *err)
+{
+    unsigned char *whole = ch->begin + LS_FRAME_HEADER;
+    frame->payload_bytes = ch->got;
+    frame->chunk_offset = 0;
+    ls_parts_join(whole, ch->got, ch->frame.max_frame_bytes);
+    ch->counts.split += ch->n_frames > 1;
+    ch->got = 0;
+    ls_status s = ls_packer_unpack(&ch->packer, frame, &whole, err);
+    *payload = whole;
+    return s;
+}
+
 ls_status ls_channel_open_frame(struct ls_channel *ch, unsigned char *bytes, uint64_t n,
                                 const struct ls_frame_expect *expect, struct ls_frame *frame,
                                 unsigned char **payload, struct ls_err *err)
 {
     struct ls_frame_expect here = *expect;
-    here.packed_allowed = ch->packer.scratch != NULL;
+    here.packed_allowed = ch->packer.clear != NULL;
+    here.more_allowed = (ch->got ? ch->n_frames : 0) + 1 < ch->max_frames;
+    here.chunk_offset = ch->got;
+    here.first = ch->got ? &ch->first : NULL;
     ls_status s = open_frame(ch, bytes, n, &here, frame, err);
-    if (!s)
-        s = ls_packer_unpack(&ch->packer, frame, bytes + LS_FRAME_HEADER, err);
     if (s)
         return ls_channel_refuse(ch, s, err);
     ch->counts.frames++;
     ch->counts.bytes += n;
-    *payload = bytes + LS_FRAME_HEADER;
-    return LS_OK;
+    if (ch->got == 0) {
+        ch->first = *frame;
+        ch->begin = bytes;
+        ch->n_frames = 0;
+    }
+    ch->n_frames++;
+    ch->got += frame->payload_bytes;
+    *payload = NULL;
+    if (frame->flags & LS_FLAG_MORE)
+        return LS_OK;
+    s = complete(ch, frame, payload, err);
+    return s ? ls_channel_refuse(ch, s, err) : LS_OK;
 }
 
 ls_status ls_channel_return(struct ls_channel *ch, struct ls_err *err)
 {
-    return ls_link_return(ch->link, err);
+    ls_status s = LS_OK;
+    do
+        s = ls_link_return(ch->link, err);
+    while (!s && --ch->n_frames > 0);
+    ch->n_frames = 0;
+    return s;
 }
 
 ls_status ls_channel_discard(struct ls_channel *ch, struct ls_err *err)
 {
     if (!ch->link)
         return LS_OK;
-    while (ls_link_n_held(ch->link) > 0) {
-        ls_status s = ls_channel_return(ch, err);
-        if (s)
-            return s;
-    }
     for (;;) {
-        unsigned char *bytes;
+        void *bytes = NULL;
         uint64_t n;
-        ls_status s = ls_channel_poll(ch, &bytes, &n, err);
-        if (s || !bytes)
+        const bool held = ls_link_n_held(ch->link) > 0;
+        ls_status s = held ? LS_OK : ls_link_poll(ch->link, &bytes, &n, err);
+        if (s || (!held && !bytes))
             return s;
-        s = ls_channel_return(ch, err);
+        s = ls_link_return(ch->link, err);
         if (s)
             return s;
     }

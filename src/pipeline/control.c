@@ -38,7 +38,7 @@ static ls_status open_peer(struct ls_control *ctl, struct ls_keyring *keyring, i
 
 uint64_t ls_control_bytes(int n_peers)
 {
-    return 2 * (uint64_t)n_peers * N_BUFFERS * ls_channel_bytes(MAX_PAYLOAD);
+    return 2 * (uint64_t)n_peers * N_BUFFERS * ls_channel_bytes(MAX_PAYLOAD, 0);
 }
 
 static bool is_peer(const struct ls_control *ctl, int rank)
@@ -121,7 +121,7 @@ ls_status ls_control_send(struct ls_control *ctl, int peer, enum ls_kind kind, u
     char name[LS_RANK_NAME];
     unsigned idle = 0;
     for (;;) {
-        if (ls_channel_payload(&ctl->out[peer]))
+        if (ls_channel_payload(&ctl->out[peer], MAX_PAYLOAD))
             return send_now(ctl, peer, kind, id, body, n, err);
         ls_status s = ls_comm_progress(ctl->comm, err);
         if (s)
@@ -339,7 +339,7 @@ ls_status ls_control_beat(struct ls_control *ctl, uint64_t now_us, struct ls_err
         if (!is_peer(ctl, r))
             continue;
         /* no room: the last beats are still on their way, the peer computes */
-        if (!ls_channel_payload(&ctl->out[r]))
+        if (!ls_channel_payload(&ctl->out[r], MAX_PAYLOAD))
             continue;
         ls_status s = ctl->rank == 0 ? send_now(ctl, r, LS_KIND_PLAN, LS_PHASE_BEAT, body,
                                                 sizeof body - w.left, err)

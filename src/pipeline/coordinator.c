@@ -227,7 +227,6 @@ static ls_status take_results(struct ls_coordinator *c)
         struct lane *l = &c->lanes[replica];
         const uint64_t oldest = l->oldest_step;
         ls_status s = ls_coordinator_take_frame(c, l, bytes, n);
-        ls_exchange_frame_done(c->cfg.exchange);
         if (s)
             return s;
         complete = complete || l->oldest_step != oldest;

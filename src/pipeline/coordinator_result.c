@@ -159,7 +159,7 @@ ls_status ls_coordinator_take_frame(struct ls_coordinator *c, struct lane *l,
     expect.min_table = expect.max_table = g.table_bytes + (uint32_t)n_leaves;
     unsigned char *payload;
     ls_status s = ls_channel_open_frame(in, bytes, n, &expect, &frame, &payload, &c->err);
-    if (s)
+    if (s || !payload)
         return s;
     s = ls_result_decode(payload, &r->step, l->places, &g, c->cfg.arch->n_layers, c->nan_layers,
                          c->result, &c->err);
@@ -169,5 +169,8 @@ ls_status ls_coordinator_take_frame(struct ls_coordinator *c, struct lane *l,
         s = give_group(c, l, r, &g,
                        (const float *)(const void *)(payload + g.table_bytes + n_leaves));
     r->next = g.end;
-    return !s && g.last ? complete_step(c, l, r, payload + g.table_bytes) : s;
+    if (!s && g.last)
+        s = complete_step(c, l, r, payload + g.table_bytes);
+    ls_exchange_frames_done(c->cfg.exchange, l->replica);
+    return s;
 }

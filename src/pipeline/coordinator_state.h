@@ -69,7 +69,8 @@ static inline struct record *ls_lane_record(const struct ls_coordinator *c, stru
     return &l->records[step % (uint64_t)c->cfg.plan->window];
 }
 
-/* Takes one RESULT frame of n bytes; with the last one of a step its sequences go on or end. */
+/* Takes one RESULT frame of n bytes, and gives it back when its payload is complete; with the
+ * last payload of a step its sequences go on or end. */
 ls_status ls_coordinator_take_frame(struct ls_coordinator *c, struct lane *l,
                                     unsigned char *bytes, uint64_t n);
 

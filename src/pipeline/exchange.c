@@ -16,7 +16,8 @@ struct frame {
 struct lane {
     struct ls_step **steps; /* [max_steps] ring */
     int first_step, n_steps;
-    int n_lent, n_done; /* frames: not done; done and not taken back */
+    /* frames: not done; of those, the coordinator's; done and not taken back */
+    int n_lent, n_shown, n_done;
 };
 
 struct ls_exchange {
@@ -24,7 +25,7 @@ struct ls_exchange {
     pthread_cond_t news; /* for the coordinator: a frame, or closed */
     struct lane *lanes;  /* [n_replicas] */
     int n_replicas, max_steps, max_frames;
-    struct frame *frames; /* [n_replicas * max_frames] ring: lent and not done */
+    struct frame *frames; /* [n_replicas * max_frames] ring: lent and not shown */
     int first_frame, n_frames;
     bool closed, finished;
     struct ls_arena arena;
@@ -122,23 +123,25 @@ unsigned char *ls_exchange_frame(struct ls_exchange *x, uint64_t wait_us, int *r
     while (x->n_frames == 0 && !x->closed && rc == 0)
         rc = pthread_cond_timedwait(&x->news, &x->lock, &until);
     if (x->n_frames > 0 && !x->closed) {
-        bytes = x->frames[x->first_frame].bytes;
-        *n = x->frames[x->first_frame].n;
-        *replica = x->frames[x->first_frame].replica;
+        const struct frame *f = &x->frames[x->first_frame];
+        bytes = f->bytes;
+        *n = f->n;
+        *replica = f->replica;
+        x->first_frame = (x->first_frame + 1) % (x->n_replicas * x->max_frames);
+        x->n_frames--;
+        x->lanes[f->replica].n_shown++;
     }
     pthread_mutex_unlock(&x->lock);
     return bytes;
 }
 
-void ls_exchange_frame_done(struct ls_exchange *x)
+void ls_exchange_frames_done(struct ls_exchange *x, int replica)
 {
+    struct lane *l = &x->lanes[replica];
     pthread_mutex_lock(&x->lock);
-    assert(x->n_frames > 0);
-    struct lane *l = &x->lanes[x->frames[x->first_frame].replica];
-    x->first_frame = (x->first_frame + 1) % (x->n_replicas * x->max_frames);
-    x->n_frames--;
-    l->n_lent--;
-    l->n_done++;
+    l->n_lent -= l->n_shown;
+    l->n_done += l->n_shown;
+    l->n_shown = 0;
     pthread_mutex_unlock(&x->lock);
 }
 

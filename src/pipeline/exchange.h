@@ -20,11 +20,12 @@ void ls_exchange_destroy(struct ls_exchange *x); /* takes NULL */
 
 /* --- coordinator -------------------------------------------------------------------------- */
 void ls_exchange_submit(struct ls_exchange *x, int replica, struct ls_step *step);
-/* The oldest result frame of any replica, waiting up to wait_us; NULL when none came or the run
- * is closed. It is the coordinator's, to open in place, until ls_exchange_frame_done. */
+/* The next result frame of any replica, waiting up to wait_us; NULL when none came or the run
+ * is closed. It is the coordinator's, to open in place, until ls_exchange_frames_done, which
+ * gives all back that it has of the replica. */
 unsigned char *ls_exchange_frame(struct ls_exchange *x, uint64_t wait_us, int *replica,
                                  uint64_t *n);
-void ls_exchange_frame_done(struct ls_exchange *x);
+void ls_exchange_frames_done(struct ls_exchange *x, int replica);
 /* True once the computing thread has given up: the coordinator returns at once. */
 bool ls_exchange_is_closed(struct ls_exchange *x);
 /* The coordinator's last word. */

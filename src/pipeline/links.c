@@ -9,6 +9,7 @@ static ls_status open_steps(struct ls_session *s, struct ls_err *err)
     const bool first = ls_plan_is_first(p, s->rank);
     struct ls_channel_config config = { .tag = LS_TAG_STEP,
                                         .pack = first ? LS_PACK_NONE : (enum ls_pack)p->pack,
+                                        .frame_bytes = (uint64_t)p->frame_bytes,
                                         .n_buffers = ls_plan_step_buffers(p) };
     ls_status st = LS_OK;
     if (s->rank > 0) {
@@ -34,6 +35,7 @@ static ls_status open_replica(struct ls_session *s, int replica, struct ls_err *
     const struct ls_channel_config feed = { .peer = replica * p->n_stages,
                                             .tag = LS_TAG_STEP,
                                             .direction = LS_SEND,
+                                            .frame_bytes = (uint64_t)p->frame_bytes,
                                             .n_buffers = ls_plan_step_buffers(p),
                                             .max_payload =
                                                 ls_plan_step_payload(p, &s->arch, 0) };
@@ -41,6 +43,7 @@ static ls_status open_replica(struct ls_session *s, int replica, struct ls_err *
                                               .tag = LS_TAG_RESULT,
                                               .direction = LS_RECV,
                                               .pack = (enum ls_pack)p->pack,
+                                              .frame_bytes = (uint64_t)p->frame_bytes,
                                               .n_buffers = ls_plan_result_receives(p),
                                               .max_payload =
                                                   ls_plan_result_payload(p, &s->arch) };
@@ -70,6 +73,7 @@ static ls_status open_results(struct ls_session *s, struct ls_err *err)
                                         .direction = LS_SEND,
                                         .n_buffers = ls_plan_result_sends(&s->plan, s->rank),
                                         .pack = (enum ls_pack)s->plan.pack,
+                                        .frame_bytes = (uint64_t)s->plan.frame_bytes,
                                         .max_payload =
                                             ls_plan_result_payload(&s->plan, &s->arch) };
     ls_status st = LS_OK;

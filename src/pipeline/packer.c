@@ -4,28 +4,39 @@
 #include "base/clock.h"
 #include "tensor/dtype.h"
 
+#include <string.h>
+
 enum {
     MIN_BYTES = 1024, /* smaller tensors are not worth a call */
     TRIALS = 8,       /* tensors after which auto decides */
     WORTH_PERCENT = 90,
 };
 
-ls_status ls_packer_init(struct ls_packer *p, enum ls_pack mode, uint64_t room,
+ls_status ls_packer_init(struct ls_packer *p, enum ls_pack mode, bool receives, uint64_t room,
                          struct ls_err *err)
 {
-    void *memory = NULL;
+    void *memory = NULL, *clear = NULL;
     *p = (struct ls_packer){ .mode = mode, .room = room };
     if (mode == LS_PACK_NONE)
         return LS_OK;
     ls_status s = ls_alloc(&memory, room, "packing", err);
+    if (!s && receives)
+        s = ls_alloc(&clear, room, "packing", err);
     p->scratch = memory;
+    p->clear = clear;
     return s;
 }
 
 void ls_packer_finish(struct ls_packer *p)
 {
     ls_free(p->scratch);
-    p->scratch = NULL;
+    ls_free(p->clear);
+    p->scratch = p->clear = NULL;
+}
+
+uint64_t ls_packer_bytes(const struct ls_packer *p)
+{
+    return (p->scratch ? p->room : 0) + (p->clear ? p->room : 0);
 }
 
 /* Packs and unpacks one tensor, which stays as it is, and takes the time. */
@@ -33,7 +44,7 @@ static void try_out(struct ls_packer *p, unsigned char *tensor, uint64_t n, unsi
 {
     uint64_t begin = ls_now_us(), packed = ls_pack_apply(tensor, n, size, p->scratch);
     if (packed)
-        ls_pack_open(tensor, packed, n, size, p->scratch, NULL);
+        ls_pack_open(tensor, n, tensor, packed, size, p->scratch, NULL);
     p->tried_us += ls_now_us() - begin;
     p->tried_bytes += n;
     p->tried_packed += packed ? packed : n;
@@ -74,17 +85,19 @@ void ls_packer_pack(struct ls_packer *p, struct ls_frame *frame, unsigned char *
 }
 
 ls_status ls_packer_unpack(struct ls_packer *p, const struct ls_frame *frame,
-                           unsigned char *payload, struct ls_err *err)
+                           unsigned char **payload, struct ls_err *err)
 {
-    uint64_t n = frame->tensor_bytes, begin = ls_now_us();
+    uint64_t n = frame->tensor_bytes, table = frame->table_bytes, begin = ls_now_us();
     if (!(frame->flags & LS_FLAG_PACKED))
         return LS_OK;
-    if (!p->scratch || n > p->room)
+    if (!p->clear || n > p->room || table > p->room - n)
         return ls_fail(err, LS_E_INTERNAL, "a packed tensor on a link without packing");
-    uint64_t packed = frame->payload_bytes - frame->table_bytes;
+    uint64_t packed = frame->payload_bytes - table;
+    memcpy(p->clear, *payload, table);
     ls_status s =
-        ls_pack_open(payload + frame->table_bytes, packed, n,
+        ls_pack_open(p->clear + table, n, *payload + table, packed,
                      (unsigned)ls_dtype_bytes((enum ls_dtype)frame->dtype), p->scratch, err);
+    *payload = p->clear;
     p->us += ls_now_us() - begin;
     p->frames += !s;
     p->raw_bytes += s ? 0 : n;

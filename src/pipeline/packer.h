@@ -13,6 +13,7 @@
 struct ls_packer {
     enum ls_pack mode;      /* of the sender: AUTO while it is still finding out */
     unsigned char *scratch; /* [room]; NULL: nothing is packed or unpacked here */
+    unsigned char *clear;   /* [room], receiving: the last payload that was unpacked */
     uint64_t room;          /* bytes of the largest payload */
     int n_tried;            /* auto: tensors measured, and what they gave */
     uint64_t tried_bytes, tried_packed, tried_us;
@@ -21,17 +22,20 @@ struct ls_packer {
     uint64_t us;                      /* time in packing or unpacking, trials included */
 };
 
-/* NONE takes no memory. Freed by finish, which takes a zeroed one. */
-ls_status ls_packer_init(struct ls_packer *p, enum ls_pack mode, uint64_t room,
+/* NONE takes no memory; a sender takes `room`, a receiver twice that. Freed by finish, which
+ * takes a zeroed one. */
+ls_status ls_packer_init(struct ls_packer *p, enum ls_pack mode, bool receives, uint64_t room,
                          struct ls_err *err);
 void ls_packer_finish(struct ls_packer *p);
+uint64_t ls_packer_bytes(const struct ls_packer *p); /* of memory */
 
 /* Sending: the payload (table, then tensor) of `frame`; sets payload_bytes and the flag when
  * the tensor was packed. link: how fast it moves bytes, for auto. */
 void ls_packer_pack(struct ls_packer *p, struct ls_frame *frame, unsigned char *payload,
                     const struct ls_link *link);
-/* Receiving: the payload of an opened frame, in a buffer with room for the unpacked one. */
+/* Receiving: *payload is that of an opened frame, all of it; afterwards the unpacked one, which
+ * is valid until the next. */
 ls_status ls_packer_unpack(struct ls_packer *p, const struct ls_frame *frame,
-                           unsigned char *payload, struct ls_err *err);
+                           unsigned char **payload, struct ls_err *err);
 
 #endif

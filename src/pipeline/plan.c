@@ -91,15 +91,15 @@ static uint64_t n_result_links(const struct ls_plan *plan)
     return (uint64_t)(plan->n_replicas - (plan->n_stages == 1));
 }
 
-/* Scratch memory: one payload for each end of a link to another rank, but for those that carry
- * tokens only. */
+/* Scratch memory: a payload for each end that sends to another rank, two for one that receives,
+ * but for those that carry tokens only. */
 static uint64_t packing_bytes(const struct ls_plan *plan, const struct ls_arch *arch, int rank)
 {
     const struct ls_stage_plan *sp = &plan->stages[rank];
-    uint64_t n_results = rank == 0 ? n_result_links(plan) : ls_plan_is_last(plan, rank);
+    uint64_t n_results = rank == 0 ? 2 * n_result_links(plan) : ls_plan_is_last(plan, rank);
     uint64_t bytes = n_results * ls_plan_result_payload(plan, arch);
     if (!ls_plan_is_first(plan, rank))
-        bytes += ls_plan_step_payload(plan, arch, sp->first_layer);
+        bytes += 2 * ls_plan_step_payload(plan, arch, sp->first_layer);
     if (!ls_plan_is_last(plan, rank))
         bytes += ls_plan_step_payload(plan, arch, sp->last_layer);
     return bytes;
@@ -111,20 +111,23 @@ static uint64_t link_bytes(const struct ls_plan *plan, const struct ls_arch *arc
     const struct ls_stage_plan *sp = &plan->stages[rank];
     uint64_t bytes = ls_control_bytes(rank == 0 ? ls_plan_n_ranks(plan) - 1 : 1);
     uint64_t n = (uint64_t)ls_plan_step_buffers(plan);
-    uint64_t result = ls_channel_bytes(ls_plan_result_payload(plan, arch));
+    const uint64_t frame = (uint64_t)plan->frame_bytes;
+    const bool within = rank == 0 && plan->n_stages == 1;
+    uint64_t result = ls_channel_bytes(ls_plan_result_payload(plan, arch), frame);
+    uint64_t sent = ls_channel_bytes(ls_plan_result_payload(plan, arch), within ? 0 : frame);
     if (rank > 0)
-        bytes += n * ls_channel_bytes(ls_plan_step_payload(plan, arch, sp->first_layer));
+        bytes += n * ls_channel_bytes(ls_plan_step_payload(plan, arch, sp->first_layer), frame);
     if (!ls_plan_is_last(plan, rank))
-        bytes += n * ls_channel_bytes(ls_plan_step_payload(plan, arch, sp->last_layer));
+        bytes += n * ls_channel_bytes(ls_plan_step_payload(plan, arch, sp->last_layer), frame);
     if (plan->pack)
         bytes += packing_bytes(plan, arch, rank);
     if (ls_plan_is_last(plan, rank))
-        bytes += (uint64_t)ls_plan_result_sends(plan, rank) * result;
+        bytes += (uint64_t)ls_plan_result_sends(plan, rank) * sent;
     if (rank > 0)
         return bytes;
     bytes += n_result_links(plan) * (uint64_t)ls_plan_result_receives(plan) * result;
     return bytes + (uint64_t)(plan->n_replicas - 1) * n *
-                       ls_channel_bytes(ls_plan_step_payload(plan, arch, 0));
+                       ls_channel_bytes(ls_plan_step_payload(plan, arch, 0), frame);
 }
 
 /* --- the size of a step ------------------------------------------------------------------- */
@@ -162,6 +165,7 @@ static ls_status choose_step_size(struct ls_plan *plan, const struct ls_arch *ar
     plan->limits.n_slots = (uint32_t)n_slots;
     plan->pack = wish->pack;
     plan->limits.leaves = wish->leaves;
+    plan->frame_bytes = wish->frame_bytes ? wish->frame_bytes : LS_FRAME_BYTES;
     plan->limits.context = (uint32_t)arch->context;
     plan->limits.max_tokens = (uint32_t)plan->budget;
     return LS_OK;
@@ -485,5 +489,13 @@ ls_status ls_plan_check(const struct ls_plan *plan, const struct ls_arch *arch, 
                        "%u contradict each other or the model's context of %d",
                        plan->budget, plan->chunk, plan->window, plan->logit_rows, lim->context,
                        arch->context);
+    if (plan->frame_bytes < LS_FRAME_UNIT || plan->frame_bytes > LS_MAX_FRAME_BYTES ||
+        plan->frame_bytes % LS_FRAME_UNIT)
+        return ls_fail(err, LS_E_REFUSED,
+                       "plan: frames of %d bytes, expected a multiple of %d up to %d",
+                       plan->frame_bytes, LS_FRAME_UNIT, LS_MAX_FRAME_BYTES);
+    if (plan->pack != LS_PACK_NONE && !ls_pack_is_built())
+        return ls_fail(err, LS_E_REFUSED, "--pack %s: this program was built without liblz4",
+                       ls_pack_name((enum ls_pack)plan->pack));
     return check_frames(plan, arch, err);
 }

@@ -21,6 +21,9 @@ enum {
     LS_MAX_THREADS = 1024,
     LS_SILENCE_S = 8, /* unless the user or the plan says otherwise */
     LS_MAX_SILENCE_S = 3600,
+    LS_FRAME_UNIT = 4096, /* sizes of frames are multiples of it */
+    LS_FRAME_BYTES = 256 * 1024,
+    LS_MAX_FRAME_BYTES = 1 << 30,
     /* byte forms on the control links */
     LS_WISH_BYTES = LS_MAX_PATH + LS_MAX_LAYERS_TEXT + 128,
     LS_PLAN_BYTES = 52 * LS_MAX_STAGES + 128,
@@ -37,7 +40,8 @@ struct ls_run_wish {
     int32_t replicas;  /* pipelines; LS_REPLICAS_AUTO: as many as memory allows */
     uint64_t kv_bytes; /* --kv-memory, per rank */
     int32_t pack;      /* enum ls_pack */
-    int32_t cpu_path;  /* enum ls_cpu_path; the fastest to try */
+    int32_t frame_bytes;
+    int32_t cpu_path; /* enum ls_cpu_path; the fastest to try */
     uint8_t f32_activations;
     uint8_t check_bytes;      /* digest every weight at start */
     uint8_t digests;          /* any digest is wanted */
@@ -93,6 +97,7 @@ struct ls_plan {
     int32_t window;        /* steps in flight */
     uint32_t logit_rows;   /* rows of logits in one RESULT frame */
     int32_t pack;          /* enum ls_pack: of steps and results */
+    int32_t frame_bytes;   /* larger payloads take several frames of about this size */
     int32_t silence_s;     /* without a sign of life for so long a rank is given up; more than a
                               layer of a full step may take */
     struct ls_stage_plan stages[LS_MAX_STAGES]; /* by rank */

@@ -10,14 +10,15 @@
 enum { DIGEST = 32 };
 
 /* The numbers of a wish in the order in which they travel. */
-enum { N_WISH_NUMBERS = 11, N_WISH_FLAGS = 9 };
+enum { N_WISH_NUMBERS = 12, N_WISH_FLAGS = 9 };
 
 static void wish_numbers(struct ls_run_wish *w, int32_t *at[N_WISH_NUMBERS])
 {
-    int32_t *const numbers[N_WISH_NUMBERS] = { &w->stages,        &w->threads,  &w->context,
-                                               &w->budget,        &w->chunk,    &w->window,
-                                               &w->max_sequences, &w->cpu_path, &w->silence_s,
-                                               &w->pack,          &w->replicas };
+    int32_t *const numbers[N_WISH_NUMBERS] = {
+        &w->stages,    &w->threads, &w->context,       &w->budget,
+        &w->chunk,     &w->window,  &w->max_sequences, &w->cpu_path,
+        &w->silence_s, &w->pack,    &w->replicas,      &w->frame_bytes
+    };
     memcpy(at, numbers, sizeof numbers);
 }
 
@@ -96,7 +97,8 @@ static void put_body(struct ls_writer *w, const struct ls_plan *plan)
                                (uint32_t)plan->silence_s,
                                (uint32_t)plan->pack,
                                (uint32_t)plan->n_replicas,
-                               lim->leaves };
+                               lim->leaves,
+                               (uint32_t)plan->frame_bytes };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         ls_put_u32(w, words[i]);
     for (int i = 0; i < ls_plan_n_ranks(plan); i++) {
@@ -130,6 +132,7 @@ static bool get_body(struct ls_reader *r, struct ls_plan *plan)
     plan->pack = ls_get_i32(r);
     plan->n_replicas = ls_get_i32(r);
     lim->leaves = ls_get_u32(r);
+    plan->frame_bytes = ls_get_i32(r);
     if (plan->pack < 0 || plan->pack >= LS_N_PACKS)
         return false;
     if (plan->n_stages < 1 || plan->n_stages > LS_MAX_STAGES || plan->n_replicas < 1 ||

@@ -155,8 +155,12 @@ struct lead {
 static ls_status make_lead(struct lead *l, struct ls_session *s, const struct ls_client *client,
                            struct ls_err *err)
 {
-    ls_status st = ls_exchange_create(&l->exchange, s->plan.n_replicas, s->plan.window,
-                                      ls_plan_result_receives(&s->plan), err);
+    int n_frames = 0;
+    for (int r = 0; r < s->plan.n_replicas; r++)
+        if (ls_link_n_buffers(s->result_in[r].link) > n_frames)
+            n_frames = ls_link_n_buffers(s->result_in[r].link);
+    ls_status st =
+        ls_exchange_create(&l->exchange, s->plan.n_replicas, s->plan.window, n_frames, err);
     if (st)
         return st;
     const struct ls_coordinator_config config = { .plan = &s->plan,

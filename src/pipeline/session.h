@@ -90,6 +90,7 @@ struct ls_link_counts {
     uint64_t crypto_us;
     uint64_t packed, unpacked;        /* tensors */
     uint64_t raw_bytes, packed_bytes; /* of the packed ones, before and after */
+    uint64_t split;                   /* payloads sent or received in several frames */
     uint64_t pack_us;
     uint64_t copies;                 /* payloads of steps and results that were copied: 0 */
     uint64_t refused[LS_N_REFUSALS]; /* arrived frames, by status - LS_E_AUTH */

@@ -15,10 +15,12 @@ enum {
 static void add_sending(struct ls_link_counts *sum, const struct ls_channel *ch)
 {
     sum->buffer_bytes += ch->link ? ls_link_bytes(ch->link) : 0;
+    sum->buffer_bytes += ls_packer_bytes(&ch->packer);
     sum->sealed += ch->counts.sealed;
     sum->sealed_bytes += ch->seal ? ch->counts.bytes : 0;
     sum->rekeys += ch->frame.epoch;
     sum->crypto_us += ch->counts.crypto_us;
+    sum->split += ch->counts.split;
     sum->packed += ch->packer.frames;
     sum->raw_bytes += ch->packer.raw_bytes;
     sum->packed_bytes += ch->packer.packed_bytes;
@@ -28,9 +30,11 @@ static void add_sending(struct ls_link_counts *sum, const struct ls_channel *ch)
 static void add_receiving(struct ls_link_counts *sum, const struct ls_channel *ch)
 {
     sum->buffer_bytes += ch->link ? ls_link_bytes(ch->link) : 0;
+    sum->buffer_bytes += ls_packer_bytes(&ch->packer);
     sum->opened += ch->counts.sealed;
     sum->opened_bytes += ch->seal ? ch->counts.bytes : 0;
     sum->crypto_us += ch->counts.crypto_us;
+    sum->split += ch->counts.split;
     sum->unpacked += ch->packer.frames;
     sum->pack_us += ch->packer.us;
     for (int i = 0; i < LS_N_REFUSALS; i++)

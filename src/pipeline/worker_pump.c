@@ -80,7 +80,7 @@ static ls_status hand_results_over(struct ls_worker *w, int replica, struct ls_e
     struct ls_channel *in = &w->s->result_in[replica];
     ls_status st = LS_OK;
     for (int n = ls_exchange_take_back(w->exchange, replica); !st && n > 0; n--)
-        st = ls_channel_return(in, err);
+        st = ls_link_return(in->link, err);
     while (!st) {
         unsigned char *bytes;
         uint64_t n;
@@ -116,16 +116,16 @@ bool ls_worker_goes_on(struct ls_worker *w)
     return !w->failed && !w->stopped;
 }
 
-unsigned char *ls_worker_wait_payload(struct ls_worker *w, struct ls_channel *ch)
+unsigned char *ls_worker_wait_payload(struct ls_worker *w, struct ls_channel *ch, uint64_t n)
 {
-    unsigned char *payload = ls_channel_payload(ch);
+    unsigned char *payload = ls_channel_payload(ch, n);
     if (payload)
         return payload;
     uint64_t begin = ls_now_us();
     unsigned idle = 0;
     while (!payload && ls_worker_goes_on(w)) {
         ls_comm_idle(&idle);
-        payload = ls_channel_payload(ch);
+        payload = ls_channel_payload(ch, n);
     }
     const uint64_t now = ls_now_us();
     w->stats.send_us += now - begin;

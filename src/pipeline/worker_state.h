@@ -34,8 +34,8 @@ static inline bool ls_worker_is_last(const struct ls_worker *w)
 void ls_worker_pump(struct ls_worker *w);
 /* The same; false when the run is over. */
 bool ls_worker_goes_on(struct ls_worker *w);
-/* The next buffer to send from; NULL when the run is over before one is free. */
-unsigned char *ls_worker_wait_payload(struct ls_worker *w, struct ls_channel *ch);
+/* Where to make a payload of n bytes; NULL when the run is over before there is room. */
+unsigned char *ls_worker_wait_payload(struct ls_worker *w, struct ls_channel *ch, uint64_t n);
 
 /* Rank 0: sends the steps of the other replicas for which there are buffers. */
 ls_status ls_worker_feed(struct ls_worker *w, struct ls_err *err);

@@ -89,12 +89,13 @@ static ls_status send_logits(struct ls_worker *w, struct ls_step *step, struct l
     ls_step_logit_places(step, w->places);
     while (!g.last) {
         g = ls_result_group(step, s->plan.logit_rows, g.end);
-        unsigned char *payload = ls_worker_wait_payload(w, &s->result_out);
+        const uint64_t logits = (uint64_t)g.n_sent * (uint64_t)s->arch.vocab * sizeof(float);
+        const uint64_t table =
+            g.table_bytes + ls_result_leaf_bytes(&g, step, &s->plan.limits, s->arch.n_layers);
+        unsigned char *payload = ls_worker_wait_payload(w, &s->result_out, table + logits);
         if (!payload)
             return LS_OK;
         uint64_t begin = ls_now_us();
-        const uint64_t table =
-            g.table_bytes + ls_result_leaf_bytes(&g, step, &s->plan.limits, s->arch.n_layers);
         if (g.end > g.begin)
             ls_stage_logits(s->stage, step, g.begin, g.end, (float *)(void *)(payload + table));
         computed(w, step, begin);
@@ -132,6 +133,11 @@ static struct ls_frame step_frame(const struct ls_step *step)
                               .table_bytes = (uint32_t)ls_step_bytes(step) };
 }
 
+static uint64_t feed_bytes(const struct ls_step *step)
+{
+    return ls_step_bytes(step) + (uint64_t)step->n_tokens * sizeof *step->tokens;
+}
+
 static ls_status feed(struct ls_worker *w, const struct ls_step *step, struct ls_channel *ch,
                       unsigned char *payload, struct ls_err *err)
 {
@@ -152,7 +158,8 @@ ls_status ls_worker_feed(struct ls_worker *w, struct ls_err *err)
     for (int r = 1; !st && r < s->plan.n_replicas;) {
         if (!w->to_feed[r])
             w->to_feed[r] = ls_exchange_take(w->exchange, r);
-        unsigned char *payload = w->to_feed[r] ? ls_channel_payload(&s->feeds[r]) : NULL;
+        unsigned char *payload =
+            w->to_feed[r] ? ls_channel_payload(&s->feeds[r], feed_bytes(w->to_feed[r])) : NULL;
         if (!payload) {
             r++;
             continue;
@@ -172,7 +179,9 @@ static ls_status run_and_send(struct ls_worker *w, struct ls_step *step, const v
     uint32_t width = (uint32_t)ls_inbound_width(&s->arch, end);
     const size_t form = ls_step_bytes(step);
     const size_t table = form + ls_step_leaf_bytes(&s->plan.limits, step->n_tokens, end);
-    unsigned char *payload = ls_worker_wait_payload(w, &s->step_out);
+    const uint64_t hidden_bytes =
+        (uint64_t)step->n_tokens * width * ls_fmt_bytes(s->arch.dtype);
+    unsigned char *payload = ls_worker_wait_payload(w, &s->step_out, table + hidden_bytes);
     if (!payload)
         return LS_OK;
     ls_status st = run_stage(w, step, hidden_in, payload + table, err);
@@ -186,7 +195,7 @@ static ls_status run_and_send(struct ls_worker *w, struct ls_step *step, const v
     frame.ndim = 2;
     frame.dims[0] = step->n_tokens;
     frame.dims[1] = width;
-    frame.tensor_bytes = (uint64_t)step->n_tokens * width * ls_fmt_bytes(s->arch.dtype);
+    frame.tensor_bytes = hidden_bytes;
     return send(w, &s->step_out, &frame, payload, err);
 }
 
@@ -209,9 +218,9 @@ static ls_status run_step(struct ls_worker *w, struct ls_step *step, const void 
 }
 
 /* Opens an arrived STEP frame into w->step; *hidden points into it, or is NULL on a first
- * stage, which gets tokens. */
+ * stage, which gets tokens. *whole is false while more frames belong to it. */
 static ls_status read_step(struct ls_worker *w, unsigned char *bytes, uint64_t n,
-                           const void **hidden, struct ls_err *err)
+                           const void **hidden, bool *whole, struct ls_err *err)
 {
     struct ls_session *s = w->s;
     const struct ls_step_limits *lim = &s->plan.limits;
@@ -231,10 +240,11 @@ static ls_status read_step(struct ls_worker *w, unsigned char *bytes, uint64_t n
                                 ls_step_leaf_bytes(lim, lim->max_tokens, first)),
     };
     struct ls_frame frame;
-    unsigned char *payload;
+    unsigned char *payload = NULL;
     ls_status st = ls_channel_open_frame(&s->step_in, bytes, n, &expect, &frame, &payload, err);
-    if (st)
-        return st;
+    *whole = payload != NULL;
+    if (st || !payload)
+        return st ? st : ls_link_hold(s->step_in.link, err);
     const uint64_t leaves = ls_step_leaf_bytes(lim, frame.dims[0], first);
     if (frame.table_bytes < leaves)
         st = ls_fail(err, LS_E_SHAPE,
@@ -273,12 +283,14 @@ ls_status ls_worker_run_next(struct ls_worker *w, bool *found, struct ls_err *er
     unsigned char *bytes;
     const void *hidden = NULL;
     uint64_t n;
+    bool whole = false;
     ls_status st = ls_channel_poll(&w->s->step_in, &bytes, &n, err);
     if (st || !bytes)
         return st;
     *found = true;
-    st = read_step(w, bytes, n, &hidden, err);
-    if (!st)
-        st = run_step(w, &w->step, hidden, err);
+    st = read_step(w, bytes, n, &hidden, &whole, err);
+    if (st || !whole)
+        return st;
+    st = run_step(w, &w->step, hidden, err);
     return st ? st : ls_channel_return(&w->s->step_in, err);
 }

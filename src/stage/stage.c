@@ -436,6 +436,11 @@ int32_t ls_stage_nan_layer(const struct ls_stage *stage, uint32_t slot)
     return stage->tables.slots[slot].nan_layer;
 }
 
+struct ls_team *ls_stage_team(struct ls_stage *stage)
+{
+    return stage->team;
+}
+
 void ls_stage_get_counts(const struct ls_stage *stage, struct ls_stage_counts *counts)
 {
     uint64_t mapped = 0;

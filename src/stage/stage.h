@@ -7,6 +7,7 @@
 #ifndef LS_STAGE_STAGE_H
 #define LS_STAGE_STAGE_H
 
+#include "base/team.h"
 #include "kernels/kernels.h"
 #include "model/arch.h"
 #include "model/forward.h"
@@ -80,6 +81,9 @@ int32_t ls_stage_nan_layer(const struct ls_stage *stage, uint32_t slot);
  * each token's hidden state behind the layer; on the last stage one layer more, over the logits
  * rows that were computed, the others' zero. Valid until the next run. */
 const unsigned char *ls_stage_leaves(const struct ls_stage *stage);
+
+/* The stage's threads, for other work of its own thread between steps. Owned by the stage. */
+struct ls_team *ls_stage_team(struct ls_stage *stage);
 
 void ls_stage_get_counts(const struct ls_stage *stage, struct ls_stage_counts *counts);
 

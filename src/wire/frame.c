@@ -206,11 +206,16 @@ static ls_status check_kind(const struct ls_frame *f, uint32_t kinds, struct ls_
     return LS_OK;
 }
 
+static uint64_t frame_room(const struct ls_frame_link *link)
+{
+    return link->max_frame_bytes - LS_FRAME_HEADER - LS_FRAME_TAG;
+}
+
 /* The length that the header claims, against the limit and against what arrived. */
 static ls_status check_length(const struct ls_frame *f, uint64_t n,
                               const struct ls_frame_link *link, struct ls_err *err)
 {
-    uint64_t room = link->max_frame_bytes - LS_FRAME_HEADER - LS_FRAME_TAG;
+    uint64_t room = frame_room(link);
     if (LS_GUARD("length-limit") && f->payload_bytes > room)
         return ls_fail(err, LS_E_TOO_LARGE,
                        "%s from rank %" PRIu32 ": payload of %" PRIu64
@@ -243,29 +248,16 @@ static ls_status check_tensor_bytes(const struct ls_frame *f, struct ls_err *err
     return LS_OK;
 }
 
-/* Which part of the whole payload this frame carries. */
-static ls_status check_packed(const struct ls_frame *f, struct ls_err *err)
-{
-    bool fits = f->chunk_offset == 0 && !(f->flags & LS_FLAG_MORE) && f->ndim > 0 &&
-                f->payload_bytes > f->table_bytes &&
-                f->payload_bytes - f->table_bytes < f->tensor_bytes;
-    if (LS_GUARD("packed") && !fits)
-        return ls_fail(err, LS_E_SHAPE,
-                       "%s from rank %" PRIu32 ": %" PRIu64 " bytes are not a table of %" PRIu32
-                       " and a packed tensor of less than %" PRIu64,
-                       ls_kind_name(f->kind), f->source, f->payload_bytes, f->table_bytes,
-                       f->tensor_bytes);
-    return LS_OK;
-}
-
+/* Which part of the whole payload this frame carries: the next one, and a full frame unless it
+ * is the last. Only of a packed payload the whole length is not known before its end. */
 static ls_status check_chunk(const struct ls_frame *f, const struct ls_frame_expect *e,
-                             struct ls_err *err)
+                             uint64_t room, struct ls_err *err)
 {
-    uint64_t whole, end;
-    bool more = f->flags & LS_FLAG_MORE;
+    uint64_t whole = 0, end = 0;
+    bool more = f->flags & LS_FLAG_MORE, packed = f->flags & LS_FLAG_PACKED;
     bool fits = ls_add_u64(f->table_bytes, f->tensor_bytes, &whole) &&
                 ls_add_u64(f->chunk_offset, f->payload_bytes, &end) && end <= whole &&
-                more == (end < whole) && (!more || (e->more_allowed && f->payload_bytes > 0)) &&
+                (packed || more == (end < whole)) && (!more || e->more_allowed) &&
                 f->chunk_offset == e->chunk_offset;
     if (LS_GUARD("chunk") && !fits)
         return ls_fail(err, LS_E_SHAPE,
@@ -275,6 +267,18 @@ static ls_status check_chunk(const struct ls_frame *f, const struct ls_frame_exp
                        ls_kind_name(f->kind), f->source, f->chunk_offset, f->payload_bytes,
                        more ? " and more" : "", f->table_bytes, f->tensor_bytes,
                        e->chunk_offset, e->more_allowed ? "" : ", in one piece");
+    if (LS_GUARD("chunk-full") && more && f->payload_bytes != room)
+        return ls_fail(err, LS_E_SHAPE,
+                       "%s from rank %" PRIu32 ": %" PRIu64
+                       " bytes and more, a frame with more "
+                       "behind it has %" PRIu64,
+                       ls_kind_name(f->kind), f->source, f->payload_bytes, room);
+    bool smaller = f->ndim > 0 && end < whole && (more || end > f->table_bytes);
+    if (LS_GUARD("packed") && packed && !smaller)
+        return ls_fail(err, LS_E_SHAPE,
+                       "%s from rank %" PRIu32 ": %" PRIu64 " bytes are not a table of %" PRIu32
+                       " and a packed tensor of less than %" PRIu64,
+                       ls_kind_name(f->kind), f->source, end, f->table_bytes, f->tensor_bytes);
     return LS_OK;
 }
 
@@ -327,8 +331,26 @@ static ls_status check_answer(const struct ls_frame *f, const struct ls_frame_ex
     return LS_OK;
 }
 
+/* Every frame of a payload says the same of the whole. */
+static ls_status check_same(const struct ls_frame *f, const struct ls_frame *first,
+                            struct ls_err *err)
+{
+    bool same = f->kind == first->kind && f->id == first->id && f->nonce == first->nonce &&
+                f->step == first->step && f->rows == first->rows && f->dtype == first->dtype &&
+                f->ndim == first->ndim && !memcmp(f->dims, first->dims, sizeof f->dims) &&
+                f->table_bytes == first->table_bytes &&
+                f->tensor_bytes == first->tensor_bytes &&
+                !((f->flags ^ first->flags) & LS_FLAG_PACKED);
+    if (LS_GUARD("chunk-same") && !same)
+        return ls_fail(err, LS_E_SHAPE,
+                       "%s from rank %" PRIu32 ": goes on with byte %" PRIu64
+                       " of another payload",
+                       ls_kind_name(f->kind), f->source, f->chunk_offset);
+    return LS_OK;
+}
+
 static ls_status check_shape(const struct ls_frame *f, const struct ls_frame_expect *e,
-                             struct ls_err *err)
+                             uint64_t room, struct ls_err *err)
 {
     ls_status s = check_tensor_bytes(f, err);
     if (!s)
@@ -342,9 +364,9 @@ static ls_status check_shape(const struct ls_frame *f, const struct ls_frame_exp
                     e->max_table);
     if (!s)
         s = check_answer(f, e, err);
-    if (s)
-        return s;
-    return f->flags & LS_FLAG_PACKED ? check_packed(f, err) : check_chunk(f, e, err);
+    if (!s && e->first)
+        s = check_same(f, e->first, err);
+    return s ? s : check_chunk(f, e, room, err);
 }
 
 ls_status ls_frame_check_authentic(struct ls_frame *frame, const unsigned char *bytes,
@@ -365,7 +387,7 @@ ls_status ls_frame_check_authentic(struct ls_frame *frame, const unsigned char *
     if (!s)
         s = check_length(&f, n, link, err);
     if (!s)
-        s = check_shape(&f, expect, err);
+        s = check_shape(&f, expect, frame_room(link), err);
     if (s)
         return s;
     link->next_sequence++;

@@ -93,14 +93,15 @@ struct ls_frame_expect {
     uint32_t min_dim0, max_dim0;   /* dims[0] within these; dims[0] above is not used */
     uint32_t min_table, max_table; /* bytes */
     bool more_allowed;             /* the payload may come in several frames */
-    bool packed_allowed;           /* the tensor may be packed, in one piece and smaller */
+    bool packed_allowed;           /* the tensor may be packed, and smaller */
     uint64_t chunk_offset;         /* bytes of this payload that have already come */
+    const struct ls_frame *first;  /* the frame that began this payload; NULL: this one does */
 };
 
 /* A frame without a tensor has dtype NONE, ndim 0 and tensor_bytes 0; one with a tensor has
  * 1..4 dims. The payload, over all of its chunks, is table_bytes + tensor_bytes long, and MORE
- * is set on every chunk but the last. Of a PACKED frame the table is as it is and the tensor
- * shorter than tensor_bytes says; it is never one of several. */
+ * is set on every chunk but the last; those are full. Of a PACKED payload the table is as it is
+ * and the tensor shorter than tensor_bytes says. */
 
 /* Writes header and (zero) tag around a payload that already lies at buf + LS_FRAME_HEADER; buf
  * has room for header + payload_bytes + tag. Fills run id, source, destination, sequence from

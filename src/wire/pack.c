@@ -91,8 +91,9 @@ uint64_t ls_pack_apply(unsigned char *data, uint64_t n, unsigned size, unsigned 
     return (uint64_t)packed;
 }
 
-ls_status ls_pack_open(unsigned char *data, uint64_t packed, uint64_t n, unsigned size,
-                       unsigned char *scratch, struct ls_err *err)
+ls_status ls_pack_open(unsigned char *out, uint64_t n, const unsigned char *data,
+                       uint64_t packed, unsigned size, unsigned char *scratch,
+                       struct ls_err *err)
 {
     int got = -1;
     if (n <= LZ4_MAX_INPUT_SIZE && packed < n)
@@ -102,7 +103,7 @@ ls_status ls_pack_open(unsigned char *data, uint64_t packed, uint64_t n, unsigne
                        "packed tensor of %" PRIu64 " bytes: does not unpack to %" PRIu64
                        " bytes",
                        packed, n);
-    from_planes(data, scratch, n, size);
+    from_planes(out, scratch, n, size);
     return LS_OK;
 }
 
@@ -122,11 +123,13 @@ uint64_t ls_pack_apply(unsigned char *data, uint64_t n, unsigned size, unsigned 
     return 0;
 }
 
-ls_status ls_pack_open(unsigned char *data, uint64_t packed, uint64_t n, unsigned size,
-                       unsigned char *scratch, struct ls_err *err)
+ls_status ls_pack_open(unsigned char *out, uint64_t n, const unsigned char *data,
+                       uint64_t packed, unsigned size, unsigned char *scratch,
+                       struct ls_err *err)
 {
-    (void)data;
+    (void)out;
     (void)n;
+    (void)data;
     (void)size;
     (void)scratch;
     return ls_fail(err, LS_E_SHAPE,

@@ -24,9 +24,10 @@ bool ls_pack_is_built(void);
  * how many are left, fewer than n; or 0, and data is as it was. scratch: n bytes. */
 uint64_t ls_pack_apply(unsigned char *data, uint64_t n, unsigned size, unsigned char *scratch);
 
-/* The other way: `packed` untrusted bytes at data, which has room for n, become exactly n bytes
- * (LS_E_SHAPE otherwise, and data is worthless). scratch: n bytes. */
-ls_status ls_pack_open(unsigned char *data, uint64_t packed, uint64_t n, unsigned size,
-                       unsigned char *scratch, struct ls_err *err);
+/* The other way: `packed` untrusted bytes at data become exactly n bytes at out (LS_E_SHAPE
+ * otherwise, and out is worthless); out may be data. scratch: n bytes. */
+ls_status ls_pack_open(unsigned char *out, uint64_t n, const unsigned char *data,
+                       uint64_t packed, unsigned size, unsigned char *scratch,
+                       struct ls_err *err);
 
 #endif

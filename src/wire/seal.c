@@ -150,16 +150,28 @@ static struct parts parts_of(const struct ls_seal *seal, unsigned char *bytes,
                            .tag = payload + payload_bytes };
 }
 
-static void begin_epoch_if_due(struct ls_seal *seal, uint64_t n, struct ls_frame_link *link)
+static uint64_t size_of(const struct ls_frame *frame)
 {
-    if (LS_GUARD("rekey") && seal->epoch_frames > 0 &&
-        (seal->epoch_frames >= seal->max_frames || seal->epoch_bytes + n > seal->max_bytes)) {
+    return LS_FRAME_HEADER + frame->payload_bytes + LS_FRAME_TAG;
+}
+
+bool ls_seal_is_due(const struct ls_seal *seal, const struct ls_frame *frame)
+{
+    return LS_GUARD("rekey") && seal->level != LS_LEVEL_PLAIN && seal->epoch_frames > 0 &&
+           (seal->epoch_frames >= seal->max_frames ||
+            seal->epoch_bytes + size_of(frame) > seal->max_bytes);
+}
+
+static void begin_epoch_if_due(struct ls_seal *seal, const struct ls_frame *frame,
+                               struct ls_frame_link *link)
+{
+    if (ls_seal_is_due(seal, frame)) {
         assert(link->epoch < UINT32_MAX);
         enter_next_epoch(seal);
         link->epoch++;
     }
     seal->epoch_frames++;
-    seal->epoch_bytes += n;
+    seal->epoch_bytes += size_of(frame);
 }
 
 static void encrypt(const struct ls_seal *seal, const struct ls_frame *frame,
@@ -178,18 +190,33 @@ static void encrypt(const struct ls_seal *seal, const struct ls_frame *frame,
                                                            NULL, nonce, seal->now.key);
 }
 
-uint64_t ls_seal_apply(struct ls_seal *seal, unsigned char *buf, struct ls_frame *frame,
+uint64_t ls_seal_begin(struct ls_seal *seal, unsigned char *buf, struct ls_frame *frame,
                        struct ls_frame_link *link)
 {
     if (seal->level == LS_LEVEL_PLAIN)
         return ls_frame_seal(buf, frame, link);
-    uint64_t n = LS_FRAME_HEADER + frame->payload_bytes + LS_FRAME_TAG;
-    begin_epoch_if_due(seal, n, link);
+    begin_epoch_if_due(seal, frame, link);
     frame->flags &= (uint8_t)~LS_FLAG_SEALED;
     if (seal->level == LS_LEVEL_SEALED)
         frame->flags |= LS_FLAG_SEALED;
     ls_frame_write_header(buf, frame, link);
-    encrypt(seal, frame, buf);
+    return size_of(frame);
+}
+
+void ls_seal_finish(const struct ls_seal *seal, unsigned char *buf)
+{
+    struct ls_frame frame;
+    if (seal->level == LS_LEVEL_PLAIN)
+        return;
+    ls_frame_read_header(&frame, buf);
+    encrypt(seal, &frame, buf);
+}
+
+uint64_t ls_seal_apply(struct ls_seal *seal, unsigned char *buf, struct ls_frame *frame,
+                       struct ls_frame_link *link)
+{
+    const uint64_t n = ls_seal_begin(seal, buf, frame, link);
+    ls_seal_finish(seal, buf);
     return n;
 }
 

@@ -45,6 +45,15 @@ void ls_seal_set_epoch_limits(struct ls_seal *seal, uint64_t max_frames, uint64_
 uint64_t ls_seal_apply(struct ls_seal *seal, unsigned char *buf, struct ls_frame *frame,
                        struct ls_frame_link *link);
 
+/* Its two halves, for several frames at once: begin writes the header and moves link and seal
+ * on; finish encrypts and writes the tag, and only reads the seal, so that threads may finish
+ * several frames, unless a new epoch began in between (ls_seal_is_due says that the next begin
+ * will do that). */
+bool ls_seal_is_due(const struct ls_seal *seal, const struct ls_frame *frame);
+uint64_t ls_seal_begin(struct ls_seal *seal, unsigned char *buf, struct ls_frame *frame,
+                       struct ls_frame_link *link);
+void ls_seal_finish(const struct ls_seal *seal, unsigned char *buf);
+
 /* As ls_frame_open, and decrypts in place; a wrong tag, whatever was changed, is LS_E_AUTH and
  * nothing else is looked at. A frame of an epoch that is over is AUTH too: its key is gone.
  * After a failure the payload's bytes are worthless; link, seal and
