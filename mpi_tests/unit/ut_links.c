@@ -161,7 +161,7 @@ static void a_message_longer_than_the_buffer_is_too_large(void **state)
     assert_int_equal(ls_link_send(out, 9, &err), LS_OK);
     for (int again = 0; again < 2; again++)
         assert_int_equal(ls_link_poll(in, &bytes, &n, &err), LS_E_TOO_LARGE);
-    assert_non_null(strstr(err.text, "link from rank 0, tag 2"));
+    assert_non_null(strstr(err.text, "link from rank 0 to rank 0, tag 2"));
     ls_comm_destroy(comm);
 }
 

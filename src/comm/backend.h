@@ -77,7 +77,7 @@ void ls_mpi_quiesce(struct ls_comm *comm);
 /* After the links are closed: MPI_Finalize if every rank came. */
 void ls_mpi_stop(struct ls_comm *comm);
 
-/* Names the link in a message: "link to rank 3, tag 2". Returns text. */
+/* Names the link in a message: "link from rank 0 to rank 3, tag 2". Returns text. */
 const char *ls_link_label(const struct ls_link *link, char text[LS_LINK_LABEL]);
 
 /* Records the first failure of a link and marks the whole comm as failed. */

@@ -199,8 +199,10 @@ out:
 
 const char *ls_link_label(const struct ls_link *link, char text[LS_LINK_LABEL])
 {
-    snprintf(text, LS_LINK_LABEL, "link %s rank %d, tag %d",
-             link->direction == LS_SEND ? "to" : "from", link->peer, (int)link->tag);
+    const bool sends = link->direction == LS_SEND;
+    const int self = link->comm->rank;
+    snprintf(text, LS_LINK_LABEL, "link from rank %d to rank %d, tag %d",
+             sends ? self : link->peer, sends ? link->peer : self, (int)link->tag);
     return text;
 }
 
