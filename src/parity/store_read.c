@@ -151,7 +151,7 @@ ls_status ls_store_apply(const struct ls_store *store, const struct ls_store_pla
     const size_t n = (size_t)entry->columns * sizeof *out;
     unsigned char *const bits = (unsigned char *)scratch;
     memcpy(bits, store->image + place->off, place->bytes);
-    if (place->packed && ls_pack_open(bits, place->bytes, n, sizeof *out, bits + n, err))
+    if (place->packed && ls_pack_open(bits, n, bits, place->bytes, sizeof *out, bits + n, err))
         return ls_fail(err, LS_E_FORMAT, "a kept row of '%.200s' cannot be unpacked",
                        entry->name);
     unsigned char *const to = (unsigned char *)out;
