@@ -6,43 +6,44 @@
 /* On some CPUs vdpbf16ps starts every other cycle where two FMAs start in each: bf16 weights
  * are then multiplied faster after they have been widened. No flag tells. */
 
-enum { CHAINS = 12, ROUNDS = 64, TRIES = 24 };
+enum { ROUNDS = 64, TRIES = 24 };
 
-/* Twelve independent chains: enough to hide either instruction's latency. */
-__attribute__((target("avx512f"))) static __m512 fma_chains(__m512 x)
+/* Twelve independent chains, enough to hide either instruction's latency, in registers that no
+ * compiler moves. */
+#define CHAIN(op, i) op " %%zmm12, %%zmm12, %%zmm" #i "\n"
+#define CHAINS(op)                                                                             \
+    CHAIN(op, 0)                                                                               \
+    CHAIN(op, 1) CHAIN(op, 2) CHAIN(op, 3) CHAIN(op, 4) CHAIN(op, 5) CHAIN(op, 6) CHAIN(op, 7) \
+        CHAIN(op, 8) CHAIN(op, 9) CHAIN(op, 10) CHAIN(op, 11)
+#define CLOBBERED                                                                              \
+    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",   \
+        "xmm11", "xmm12"
+
+__attribute__((target("avx512f"))) static uint64_t fma_cycles(void)
 {
-    __m512 a[CHAINS];
-    for (int i = 0; i < CHAINS; i++)
-        a[i] = x;
+    __asm__ volatile("vzeroall" ::: CLOBBERED);
+    uint64_t start = __rdtsc();
     for (int n = 0; n < ROUNDS; n++)
-        for (int i = 0; i < CHAINS; i++)
-            __asm__ volatile("vfmadd231ps %1, %1, %0" : "+v"(a[i]) : "v"(x));
-    return a[0];
+        __asm__ volatile(CHAINS("vfmadd231ps")::: CLOBBERED);
+    return __rdtsc() - start;
 }
 
-__attribute__((target("avx512f,avx512bf16"))) static __m512 pair_chains(__m512 x)
+__attribute__((target("avx512f,avx512bf16"))) static uint64_t pair_cycles(void)
 {
-    __m512 a[CHAINS];
-    for (int i = 0; i < CHAINS; i++)
-        a[i] = x;
+    __asm__ volatile("vzeroall" ::: CLOBBERED);
+    uint64_t start = __rdtsc();
     for (int n = 0; n < ROUNDS; n++)
-        for (int i = 0; i < CHAINS; i++)
-            __asm__ volatile("vdpbf16ps %1, %1, %0" : "+v"(a[i]) : "v"(x));
-    return a[0];
+        __asm__ volatile(CHAINS("vdpbf16ps")::: CLOBBERED);
+    return __rdtsc() - start;
 }
 
-__attribute__((target("avx512f,avx512bf16"))) bool ls_pairs_pay(void)
+bool ls_pairs_pay(void)
 {
     uint64_t fma = UINT64_MAX, pairs = UINT64_MAX;
     for (int i = 0; i < TRIES; i++) {
-        uint64_t t0 = __rdtsc();
-        __m512 x = fma_chains(_mm512_setzero_ps());
-        uint64_t t1 = __rdtsc();
-        x = pair_chains(x);
-        uint64_t t2 = __rdtsc();
-        __asm__ volatile("" ::"v"(x));
-        fma = t1 - t0 < fma ? t1 - t0 : fma;
-        pairs = t2 - t1 < pairs ? t2 - t1 : pairs;
+        uint64_t one = fma_cycles(), other = pair_cycles();
+        fma = one < fma ? one : fma;
+        pairs = other < pairs ? other : pairs;
     }
     return pairs < 2 * fma;
 }
