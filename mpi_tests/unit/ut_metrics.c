@@ -190,7 +190,12 @@ static void paired_errors(void **state)
     const double d = p.nll_delta, up = log1p(exp(12.0)), down = log1p(exp(-12.0));
     close_to(p.nll_reference, (up + down) / 2);
     assert_true(fabs(d) < 1e-6 && p.nll_delta_se > 0 && p.nll_delta_se < 1e-6);
-    assert_true(p.delta_se < 1e-2 && p.delta_se > 0);
+    /* the step is 2^-20 towards 0: d is -+2^-20 p(0), p(0) the first token's share */
+    const double step = ldexp(1, -20), first = 1 / (1 + exp(-12.0));
+    const double plus = -step * first, minus = step * (1 - first);
+    const double half = (minus - plus) / 2; /* each value is half this far from their mean */
+    if (!(fabs(p.nll_delta_se - half / sqrt(7)) < 1e-9 * p.nll_delta_se))
+        fail_msg("%.17g, expected %.17g", p.nll_delta_se, half / sqrt(7));
     ls_metrics_finish(&m);
 }
 

@@ -28,10 +28,9 @@ static void add_pair(struct ls_pairs *p, double x, double y)
     p->mean_x += off_x / n;
     p->mean_y += off_y / n;
     p->mean_d += off_d / n;
-    p->xx += off_x * (x - p->mean_x);
     p->yy += off_y * (y - p->mean_y);
-    p->xy += off_x * (y - p->mean_y);
     p->dd += off_d * (d - p->mean_d);
+    p->dy += off_d * (y - p->mean_y);
 }
 
 /* --- elements --------------------------------------------------------------------------------
@@ -286,7 +285,8 @@ void ls_metrics_perplexity(const struct ls_metrics *m, struct ls_perplexity *out
 {
     const struct ls_pairs *const p = &m->nll;
     const double n = (double)p->n, x = exp(p->mean_x), y = exp(p->mean_y);
-    const double squares = y * y * p->yy - 2 * x * y * p->xy + x * x * p->xx;
+    const double delta = x * expm1(p->mean_d);
+    const double squares = x * x * p->dd + 2 * x * delta * p->dy + delta * delta * p->yy;
     *out = (struct ls_perplexity){
         .n = p->n,
         .nll_reference = p->mean_x,
@@ -295,7 +295,7 @@ void ls_metrics_perplexity(const struct ls_metrics *m, struct ls_perplexity *out
         .nll_delta_se = p->n > 1 ? sqrt(p->dd / (n - 1) / n) : (double)NAN,
         .reference = x,
         .arm = y,
-        .delta = y - x,
+        .delta = delta,
         .delta_se = p->n > 1 ? sqrt(fmax(squares, 0) / (n - 1) / n) : (double)NAN,
     };
 }

@@ -22,7 +22,8 @@
  *   delta          of the mean nll, arm minus reference, and of the perplexities. Standard
  *                  errors are paired: se = sqrt(sum (d_r - mean d)^2 / (m - 1) / m) over the m
  *                  rows, with d = nll_y - nll_x, and for the perplexities (first order)
- *                  d = ppl_y nll_y - ppl_x nll_x
+ *                  d = ppl_y nll_y - ppl_x nll_x, computed as ppl_x (nll_y - nll_x) +
+ *                  (ppl_y - ppl_x) nll_y, which two nearly equal arms do not cancel
  * Rows with a NaN or +inf on either side have none of KL, top, flip, nll: `n_undefined`. */
 #ifndef LS_PARITY_METRICS_H
 #define LS_PARITY_METRICS_H
@@ -55,11 +56,11 @@ struct ls_kl_row {
     double kl;
 };
 
-/* Welford's means and co-moments of (x, y) pairs. */
+/* Welford's means and co-moments of (x, y) pairs, with d = y - x, which may be far smaller. */
 struct ls_pairs {
     uint64_t n;
-    double mean_x, mean_y, xx, yy, xy;
-    double mean_d, dd; /* of y - x */
+    double mean_x, mean_y, mean_d;
+    double yy, dd, dy;
 };
 
 /* A zeroed struct is empty; ls_metrics_finish frees what it gathered. */
