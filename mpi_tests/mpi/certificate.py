@@ -117,6 +117,8 @@ def check_layouts(folder):
         for end in (".cert", ".jsonl"):
             say((folder / (str(i) + end)).read_bytes() == (folder / ("0" + end)).read_bytes(),
                 "%s of %d ranks %s is another" % (end, ranks, arguments))
+        say(jobs.manifest(folder / (str(i) + ".jsonl"))["certificate"] == str(folder / (str(i) + ".cert")),
+            "the manifest names the certificate")
     size = (folder / "0.cert").stat().st_size
     print("%d layouts, the same certificate of %d bytes" % (len(LAYOUTS), size), flush=True)
 

@@ -92,6 +92,10 @@ def insider_cases():
             if kind in (STEP, RESULT, VOTE):
                 yield ("with the secret: rank %d, %s, table of 255 at %d" % (rank, name, at), rank,
                        "fill,kind=%d,nth=%d,at=%d,size=%d,value=255" % (kind, nth, at, size))
+    for rank, kind, name in ((1, STEP, "step"), (2, RESULT, "result")):
+        for at, size, value in ((84, 4, 4), (84, 4, 96), (60, 4, 77), (68, 4, 1 << 20)):
+            yield ("with the secret: rank %d, certified %s, %d at %d" % (rank, name, value, at), rank,
+                   "set,kind=%d,nth=7,at=%d,size=%d,value=%d" % (kind, at, size, value))
     yield "with the secret: rank 2, result, nonce", 2, "set,kind=2,nth=7,at=48,size=8,value=1"
 
 
@@ -110,12 +114,13 @@ def frames_cases():
                    "set,kind=%d,nth=2,at=%d,size=%d,value=%d" % (STEP, at, size, value))
 
 
-def run(folder, hostile_rank, spec):
+def run(folder, hostile_rank, spec, certified=False):
     """The run as (seconds, exit code, our lines, rows that are out)."""
     command = ["mpirun", "--mca", "orte_abort_on_non_zero_status", "1"]
     job = ["run", "--model", str(MODEL), "--input", str(folder / "in.jsonl"), "--output", str(folder / "out.jsonl"),
            "--digest", "all", "--progress", "none", "--threads", "1", "--max-sequences", "2", "--frame", "4K",
            "--fresh"]
+    job += ["--certificate", str(folder / "cert")] if certified else []
     for rank in range(RANKS):
         prefix = ["env", "LD_PRELOAD=%s" % module()[1], "HOSTILE=%s" % spec]
         command += ([":"] if rank else []) + ["-n", "1", *(prefix if rank == hostile_rank else []), harness.binary()]
@@ -165,7 +170,7 @@ def main():
         cases += rng.sample(chosen, few)
     faults, slowest = [], 0.0
     for case in cases:
-        outcome = run(folder, case[1], case[2])
+        outcome = run(folder, case[1], case[2], "certified" in case[0])
         slowest = max(slowest, outcome[0])
         found = judge(case, outcome, good_seconds, expected)
         faults += found

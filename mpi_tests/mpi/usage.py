@@ -20,7 +20,7 @@ import harness
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DEMO = ROOT / "configs" / "demo"
 QWEN = harness.FIXTURES / "families" / "qwen3"
-COMMANDS = ["run", "plan", "inspect", "compare", "show", "status", "selftest", "version"]
+COMMANDS = ["run", "plan", "inspect", "compare", "show", "status", "selftest", "verify", "version"]
 FAULTS = []
 
 

@@ -214,6 +214,7 @@ static void put_job(struct writer *w, const struct ls_manifest *m)
 static void fill(struct writer *w, const struct ls_manifest *m)
 {
     json_t *const times = json_object();
+    const char *const certificate = ls_options_text(&m->app->options, LS_OPT_CERTIFICATE);
     put(w, w->root, "program", json_string("lockstep"));
     put(w, w->root, "version", json_string(LS_VERSION));
     put(w, w->root, "made_by", ls_provenance_json(m->app));
@@ -231,6 +232,7 @@ static void fill(struct writer *w, const struct ls_manifest *m)
         put_stages(w, m);
     }
     put_job(w, m);
+    put(w, w->root, "certificate", certificate ? json_string(certificate) : json_null());
     put_seconds(w, times, "start_s", m->start_us, m->ready_us);
     put_seconds(w, times, "run_s", m->ready_us, m->end_us);
     put_seconds(w, times, "total_s", m->start_us, m->end_us);
