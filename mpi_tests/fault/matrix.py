@@ -69,8 +69,8 @@ class Job:
 
     def words(self):
         return [harness.binary(), "run", "--model", str(MODEL), "--input", str(self.input), "--output",
-                str(self.output), "--silence", str(self.silence), "--max-sequences", "6", "--budget", "64", "--progress",
-                "none", "--threads", "1"]
+                str(self.output), "--silence", str(self.silence), "--max-sequences", "6", "--budget", "64",
+                "--progress", "none", "--threads", "1"]
 
     def command(self, env):
         return ["mpirun", "-n", str(RANKS), *self.words()]

@@ -3,9 +3,9 @@
  * In a normal build LS_FAULT is the constant 0 and leaves no code behind. In a test build
  * (meson -Dmutants=true) the environment variable LOCKSTEP_FAULT=kind:rank:phase makes that
  * rank do one thing when it first comes to that phase. Kinds: kill and stop (by signal), abort,
- * exit (with 0), disk (every file is full), malloc (ls_alloc gets no more), error (LS_E_COMPUTE,
- * where it can), mark (make the file LOCKSTEP_FAULT_FILE), cut (make it, and wait until the
- * test has cut the network and taken it away). */
+ * exit (with 0), disk (every file is full), malloc (ls_alloc gets no more), error
+ * (LS_E_COMPUTE, where it can), mark (make the file LOCKSTEP_FAULT_FILE), cut (make it, and
+ * wait until the test has cut the network and taken it away). */
 #ifndef LS_BASE_FAULT_H
 #define LS_BASE_FAULT_H
 
