@@ -14,8 +14,10 @@ enum { ROUNDS = 64, TRIES = 24 };
 #define CHAINS(op)                                                                             \
     CHAIN(op, 0)                                                                               \
     CHAIN(op, 1)                                                                               \
-    CHAIN(op, 2) CHAIN(op, 3) CHAIN(op, 4) CHAIN(op, 5) CHAIN(op, 6) CHAIN(op, 7) CHAIN(op, 8) \
-        CHAIN(op, 9) CHAIN(op, 10) CHAIN(op, 11)
+    CHAIN(op, 2)                                                                               \
+    CHAIN(op, 3)                                                                               \
+    CHAIN(op, 4)                                                                               \
+    CHAIN(op, 5) CHAIN(op, 6) CHAIN(op, 7) CHAIN(op, 8) CHAIN(op, 9) CHAIN(op, 10) CHAIN(op, 11)
 #define CLOBBERED                                                                              \
     "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",   \
         "xmm11", "xmm12"
