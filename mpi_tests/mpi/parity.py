@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """`lockstep parity`: sweeps through the real binary.
 
-Equal arms, arms that differ, arms that fail, dumps of others; every figure of a differing arm against this script's own
-computation over the two sets of logits; a sweep that is killed and goes on; what is refused. --long adds the ready
-sweeps of configs/sweeps (the layout sweep has 44 arms).
+Equal arms, arms that differ and where they part, arms that fail and why, dumps of others; every figure of a differing
+arm against this script's own computation over the two sets of logits; a sweep that is killed and goes on; what is
+refused. --long adds the ready sweeps of configs/sweeps (the layout sweep has 50 arms).
 """
 import json
 import math
 import os
 import pathlib
+import shutil
 import signal
 import struct
 import subprocess
@@ -212,6 +213,8 @@ def dumps(folder):
     values = harness.read_safetensors(folder / "moved" / "all.safetensors")
     check_comparison(arms["moved"]["forced"], folder / "dumps", "forced", None,
                      {name[2:]: (shape[1:], data) for name, (shape, data) in values.items()})
+    expect("a dump's location", json.loads((folder / "dumps" / "locate" / "001.json").read_text()),
+           {"why": "it is a dump"})
     if not arms["moved"]["forced"]["flips"]["count"]:
         sys.exit("the moved logits flip nothing: the test shows nothing")
     words = harness.read_safetensors(folder / "halved.safetensors")
@@ -235,8 +238,16 @@ def reference_dump(folder):
 def waiting_binary(folder):
     """The program itself, as soon as the file `go` is there: what is to be killed is never over too early."""
     script = folder / "waiting.sh"
-    script.write_text("#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.1; done\nexec '%s' \"$@\"\n" % harness.binary())
+    script.write_text("#!/bin/sh\necho $$ >waits.pid\nwhile [ ! -e go ]; do sleep 0.1; done\nexec '%s' \"$@\"\n" %
+                      harness.binary())
     script.chmod(0o755)
+
+
+def has_ended(pid):
+    try:
+        return "Z" in pathlib.Path("/proc/%d/stat" % pid).read_text().split(")")[1][:3]
+    except FileNotFoundError:
+        return True
 
 
 def wait_for(path, process):
@@ -249,6 +260,18 @@ def wait_for(path, process):
     sys.exit("%s did not appear" % path)
 
 
+def wait_for_arm(path, process):
+    """The process of the arm that waits; the file that says it is taken away."""
+    for _ in range(600):
+        if path.exists() and path.read_text().endswith("\n"):
+            break
+        wait_for(path, process)
+        time.sleep(0.02)
+    pid = int(path.read_text())
+    path.unlink()
+    return pid
+
+
 def killed(folder):
     """Killed and stopped in the middle, resumed: the report of a sweep that nobody disturbed."""
     waiting_binary(folder)
@@ -256,19 +279,24 @@ def killed(folder):
     for name, how, code in (("killed", signal.SIGKILL, -9), ("stopped", signal.SIGTERM, 75)):
         process = parity(folder, sweep_of(name, arms=arms), start=False)
         wait_for(folder / name / "results" / "001-forced", process)
-        for _ in range(600):  # its attempt begins
-            if any((folder / name / "attempts").glob("*/log.txt")):
-                break
-            time.sleep(0.1)
+        pid = wait_for_arm(folder / "waits.pid", process)
         process.send_signal(how)
         process.communicate(timeout=60)
         expect("exit code", process.returncode, code)
+        for _ in range(100):
+            if has_ended(pid):
+                break
+            time.sleep(0.1)
+        else:
+            sys.exit("%s: the arm goes on without its sweep" % name)
         if (folder / name / "report.json").exists():
             sys.exit("a report before the end")
     stamp = (folder / "killed" / "results" / "001-free").stat().st_mtime_ns
     (folder / "go").touch()
     for name in ("killed", "stopped", "whole"):
-        parity(folder, sweep_of(name, arms=arms), code=10)
+        parity(folder, sweep_of(name, arms=arms, locate=name != "stopped"), code=10)
+        expect("locations of " + name, [path.name for path in (folder / name / "locate").iterdir()],
+               [] if name == "stopped" else ["001.json"])
     expect("an arm that was done", (folder / "killed" / "results" / "001-free").stat().st_mtime_ns, stamp)
     texts = [(folder / name / "report.json").read_text().replace('"name": "%s"' % name, "") for name in
              ("killed", "stopped", "whole")]
@@ -295,13 +323,77 @@ def slow(folder):
     script.chmod(0o755)
     parity(folder, sweep_of("slow", timeout=2, mode="free", arms=[{"name": "stuck", "binary": "./stuck.sh"}]), code=11)
     expect("reason", report_of(folder, "slow")["arms"][0]["reason"], "did not end within 2 s")
-    pid = int((folder / "stuck.pid").read_text())
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return
-    if "Z" not in pathlib.Path("/proc/%d/stat" % pid).read_text().split(")")[1][:3]:
+    if not has_ended(int((folder / "stuck.pid").read_text())):
         sys.exit("what the arm started is left behind")
+
+
+def reasons(folder):
+    """A reason is what the program says, else the launcher's first words, whatever rules are drawn around them."""
+    rule = "-" * 70
+    said = {"launcher": [rule, "No slots are left.", "More about it.", rule],
+            "program": [rule, "A rank failed.", "lockstep: warning: slow", "lockstep: no such thing", rule],
+            "nothing": [rule, "", "1234"]}
+    for name, lines in said.items():
+        script = folder / (name + ".sh")
+        script.write_text("#!/bin/sh\ncat <<'END'\n%s\nEND\nexit 9\n" % "\n".join(lines))
+        script.chmod(0o755)
+    parity(folder, sweep_of("reasons", mode="free", arms=[{"name": n, "binary": "./%s.sh" % n} for n in said]), code=11)
+    expect("reasons", [arm["reason"] for arm in report_of(folder, "reasons")["arms"]],
+           ["exit code 9: No slots are left.", "exit code 9: no such thing", "exit code 9"])
+
+
+def spoiled(folder):
+    """The demo model with one weight of a norm in layer 1 doubled or halved."""
+    shutil.copytree(ROOT / "configs" / "demo", folder)
+    path = folder / "model.safetensors"
+    image = bytearray(path.read_bytes())
+    size = struct.unpack("<Q", image[:8])[0]
+    at = json.loads(image[8:8 + size])["model.layers.1.input_layernorm.weight"]["data_offsets"][0]
+    image[8 + size + at] ^= 0x80
+    path.write_bytes(image)
+
+
+def located(folder):
+    """Where differing arms part: at the request and row that the comparison names; or why it is not known."""
+    for name, line in (("same", ""), ("mute", "[ $1 = run ] || { echo lockstep: no taps; exit 3; }\n")):
+        (folder / (name + ".sh")).write_text("#!/bin/sh\n%sexec '%s' \"$@\"\n" % (line, harness.binary()))
+        (folder / (name + ".sh")).chmod(0o755)
+    spoiled(folder / "other model")
+    harness.write_requests(folder / "two.jsonl", [PROMPTS[1], PROMPTS[0]])
+    sweep = sweep_of("located", prompts="two.jsonl", mode="forced", arms=[
+        {"name": "longer", "dtype": "f32", "context": 300}, {"name": "f32", "dtype": "f32"},
+        {"name": "two", "stages": 2}, {"name": "other", "model": "other model", "stages": 2},
+        {"name": "script", "dtype": "f32", "binary": "./same.sh"},
+        {"name": "mute", "dtype": "f32", "binary": "./mute.sh"}],
+        grid={"model": "other model", "budget": [8, 9, 10, 11]})
+    parity(folder, sweep, code=10)
+    arms = report_of(folder, "located")["arms"]
+    files = {path.name: path.read_bytes() for path in (folder / "located" / "locate").iterdir()}
+    found = [json.loads(files["%03d.json" % i]) if arm["status"] == "different" else None
+             for i, arm in enumerate(arms, 1)]
+    expect("locations", len(files), 9)
+    expect("why not", [f and f.get("why") for f in found],
+           ["its context is not the reference's", None, None, None, None,
+            "exit code 4: ./mute.sh ended with 3, expected 0: lockstep: no taps", None, None, None,
+            "only the first 8 differing arms are located"])
+    for arm, place in zip(arms, found):
+        if place and "why" not in place:
+            first = arm["forced"]["first_difference"]
+            expect(arm["name"], (place["request"], place["row"]), (first["request"], first["position"]))
+            expect(arm["name"], len(place["growth"]), place["layers"] + 2)
+    expect("another model", (found[3]["layer"], found[3]["operation"]), (1, "attn_norm"))
+    expect("another program", (found[4]["layer"], found[4]["operation"]), (found[1]["layer"], found[1]["operation"]))
+    page = (folder / "located" / "report.html").read_text()
+    if "attn_norm" not in page.rsplit("<script", 2)[1]:
+        sys.exit("the page has no location")
+    before = (folder / "located" / "report.json").read_bytes()
+    (folder / "located" / "locate" / "004.json").unlink()
+    stamp = (folder / "located" / "locate" / "002.json").stat().st_mtime_ns
+    parity(folder, sweep, code=10)
+    expect("report of the same again", (folder / "located" / "report.json").read_bytes(), before)
+    expect("locations of the same again", {path.name: path.read_bytes() for path in
+                                           (folder / "located" / "locate").iterdir()}, files)
+    expect("a location that was there", (folder / "located" / "locate" / "002.json").stat().st_mtime_ns, stamp)
 
 
 HEAD = "prompts: prompts.jsonl\ndefaults: {model: demo}\nreference: {}\n"
@@ -348,15 +440,18 @@ def refused(folder):
 
 def ready_sweeps(folder):
     """The sweeps that people find: all arms equal, but where they are meant to differ."""
-    for name, code in (("layout", 0), ("link", 0), ("dtype", 10)):
+    for name, code in (("layout", 0), ("cpu", 0), ("link", 0), ("dtype", 10)):
         began = time.monotonic()
         words = [harness.binary(), "parity", "--config", "configs/sweeps/%s.yaml" % name,
                  "--output", str(folder / name)]
         result = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900,
                                 env={**os.environ, **harness.MPI_ENVIRONMENT})
-        harness.must(result, code)
         took = time.monotonic() - began
         report = report_of(folder, name)
+        lacking = [arm for arm in report["arms"] if "this CPU lacks it" in (arm["reason"] or "")]
+        harness.must(result, 11 if lacking else code)
+        if report["counts"]["failed"] > len(lacking) or (report["counts"]["different"] and not code):
+            sys.exit("%s: %s" % (name, report["counts"]))
         print("%s: %d arms in %.0f s" % (name, len(report["arms"]), took))
         if name == "layout":
             if len(report["arms"]) < 40:
@@ -377,6 +472,8 @@ def main():
     dumps(folder)
     killed(folder)
     slow(folder)
+    reasons(folder)
+    located(folder)
     if harness.LONG:
         ready_sweeps(folder)
 

@@ -141,6 +141,10 @@ static void reads_its_keys(void **state)
     assert_int_equal(s.timeout_s, 7);
     assert_int_equal(s.mode, LS_SWEEP_FREE);
     assert_string_equal(s.name, "n n");
+    assert_true(s.locate);
+    ls_sweep_finish(&s);
+    parse(&s, HEAD "arms: [{name: a}]\nlocate: false\n");
+    assert_false(s.locate);
     ls_sweep_finish(&s);
 }
 
@@ -164,6 +168,7 @@ static void refuses(void **state)
     expect_refusal(HEAD "arms: [{name: a, mapping: x}]", "has a mapping and no dump");
     expect_refusal(HEAD "arms: [{name: a, env: {'a=b': c}}]", "no name of a variable");
     expect_refusal("prompts: p\ndefaults: {name: x}\nreference: {model: m}\n", "holds a name");
+    expect_refusal(HEAD "locate: 'no'", "locate is 'no', expected true or false");
     expect_refusal(HEAD "launcher: ''", "'launcher' has no words");
     expect_refusal(HEAD "launcher: {a: b}", "neither words nor a list");
     expect_refusal(HEAD "grid: {exclude: 3}", "'exclude' is not a list");

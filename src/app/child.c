@@ -3,52 +3,86 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
 
-static int prepare(posix_spawn_file_actions_t *files, posix_spawnattr_t *attributes,
-                   const char *log)
+/* Those that this program ignores or catches. */
+static void reset_signals(void)
 {
-    sigset_t back;
-    sigemptyset(&back); /* those that this program ignores or catches */
-    sigaddset(&back, SIGPIPE);
-    sigaddset(&back, SIGXFSZ);
-    sigaddset(&back, SIGINT);
-    sigaddset(&back, SIGTERM);
-    int e = posix_spawn_file_actions_addopen(files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    if (!e)
-        e = posix_spawn_file_actions_addopen(files, STDOUT_FILENO, log,
-                                             O_WRONLY | O_CREAT | O_APPEND, 0666);
-    if (!e)
-        e = posix_spawn_file_actions_adddup2(files, STDOUT_FILENO, STDERR_FILENO);
-    if (!e)
-        e = posix_spawnattr_setsigdefault(attributes, &back);
-    if (!e)
-        e = posix_spawnattr_setpgroup(attributes, 0);
-    return e ? e
-             : posix_spawnattr_setflags(attributes,
-                                        POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+    static const int list[] = { SIGPIPE, SIGXFSZ, SIGINT, SIGTERM };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        signal(list[i], SIG_DFL);
 }
 
-ls_status ls_child_start(pid_t *pid, const char *const *words, const char *const *env,
-                         const char *log, struct ls_err *err)
+/* Ends this child when its parent ends, in whatever way; mpirun and srun end their ranks. */
+static void follow(pid_t parent)
 {
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attributes);
-    int e = prepare(&files, &attributes, log);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(127);
+}
+
+static int redirect(int to, const char *path, int flags)
+{
+    const int fd = open(path, flags | O_CLOEXEC, 0666);
+    return fd < 0 || dup2(fd, to) < 0 ? -1 : 0;
+}
+
+/* In the child: becomes the program, or says through `failure` why not. */
+static _Noreturn void become(const struct ls_child *child, pid_t parent, int failure)
+{
+    static const int append = O_WRONLY | O_CREAT | O_APPEND;
+    const char *const out = child->out ? child->out : child->log;
+    setpgid(0, 0);
+    reset_signals();
+    follow(parent);
+    if (!redirect(STDIN_FILENO, "/dev/null", O_RDONLY) &&
+        !redirect(STDOUT_FILENO, out, append) && !redirect(STDERR_FILENO, child->log, append)) {
+        environ = child->env ? (char **)(uintptr_t)child->env : environ;
+        execvp(child->words[0], (char *const *)(uintptr_t)child->words);
+    }
+    const int e = errno;
+    if (write(failure, &e, sizeof e) != sizeof e)
+        _exit(126);
+    _exit(127);
+}
+
+/* errno of a child that did not become the program, or 0. */
+static int read_failure(int fd)
+{
+    int e = 0;
+    ssize_t n;
+    do {
+        n = read(fd, &e, sizeof e);
+    } while (n < 0 && errno == EINTR);
+    return n == sizeof e ? e : 0;
+}
+
+ls_status ls_child_start(pid_t *pid, const struct ls_child *child, struct ls_err *err)
+{
+    int ends[2], e = 0;
+    const pid_t parent = getpid();
+    if (pipe2(ends, O_CLOEXEC))
+        return ls_fail(err, LS_E_IO, "%s cannot be started: %s", child->words[0],
+                       strerror(errno));
+    *pid = fork();
+    if (*pid == 0)
+        become(child, parent, ends[1]);
+    if (*pid < 0)
+        e = errno;
+    close(ends[1]);
+    if (*pid > 0 && (e = read_failure(ends[0])) != 0)
+        while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
+    close(ends[0]);
     if (!e)
-        e = posix_spawnp(pid, words[0], &files, &attributes, (char *const *)(uintptr_t)words,
-                         env ? (char *const *)(uintptr_t)env : environ);
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attributes);
-    return e ? ls_fail(err, LS_E_IO, "%s cannot be started: %s", words[0], strerror(e)) : LS_OK;
+        return LS_OK;
+    return ls_fail(err, LS_E_IO, "%s cannot be started: %s", child->words[0], strerror(e));
 }
 
 bool ls_child_has_ended(pid_t pid, int *status)

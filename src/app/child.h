@@ -1,7 +1,8 @@
 /* Another program, started without a shell and waited for. Layer: app. Local.
  *
  * A child gets a process group of its own, so that whatever it starts can be stopped with it;
- * its standard input is empty, its output and errors go to a file. */
+ * its standard input is empty, its output and errors go to files. When this process ends in
+ * whatever way, its children get SIGTERM. */
 #ifndef LS_APP_CHILD_H
 #define LS_APP_CHILD_H
 
@@ -10,10 +11,15 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* words [.., NULL]; the first one is looked for in PATH. env: the environment; NULL: this
- * program's. LS_E_IO: cannot be started. */
-ls_status ls_child_start(pid_t *pid, const char *const *words, const char *const *env,
-                         const char *log, struct ls_err *err);
+struct ls_child {
+    const char *const *words; /* [.., NULL]; the first one is looked for in PATH */
+    const char *const *env;   /* the environment; NULL: this program's */
+    const char *log;          /* file for its errors, and its output when `out` is NULL */
+    const char *out;
+};
+
+/* Files are appended to. LS_E_IO: cannot be started. */
+ls_status ls_child_start(pid_t *pid, const struct ls_child *child, struct ls_err *err);
 /* Whether it has ended, and how (as waitpid says it). Does not wait. */
 bool ls_child_has_ended(pid_t pid, int *status);
 /* Ends the child's group, at first kindly, and takes its status. */

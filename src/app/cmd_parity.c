@@ -2,6 +2,7 @@
 #include "app/app.h"
 #include "app/parity_locate.h"
 #include "app/stop.h"
+#include "app/sweep_locate.h"
 #include "app/sweep_page.h"
 #include "app/sweep_run.h"
 
@@ -150,6 +151,8 @@ static int sweep_all(const struct ls_app *app, struct ls_sweep_run *run, const c
     struct ls_err err;
     print_head(run->sweep);
     ls_status s = ls_sweep_run_all(run, &err);
+    if (!s)
+        s = ls_sweep_locate(run, &err);
     if (!s)
         s = write_files(run, digest, &err);
     return s ? ls_app_fail(app, code_while_running(s), &err) : verdict(run);

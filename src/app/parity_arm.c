@@ -138,7 +138,8 @@ static ls_status run_child(const struct words *w, const char *log, struct ls_err
     pid_t pid;
     int status = 0;
     char said[512];
-    const ls_status s = ls_child_start(&pid, w->list, NULL, log, err);
+    const struct ls_child child = { .words = w->list, .log = log };
+    const ls_status s = ls_child_start(&pid, &child, err);
     if (s)
         return s;
     while (!ls_child_has_ended(pid, &status))

@@ -89,7 +89,7 @@ static ls_status make_path(const char *path, struct ls_err *err)
     return s ? s : make_folder(part, err);
 }
 
-static const char *const folders[] = { "results", "logits", "arms", "attempts" };
+static const char *const folders[] = { "results", "logits", "arms", "locate", "attempts" };
 static const char *const files[] = { "sweep.json",   "forced.jsonl", "report.json",
                                      "timings.json", "junit.xml",    "report.html" };
 enum {

@@ -5,6 +5,7 @@
  *   results/NNN-PHASE   one finished run of arm NNN: the journal of the sweep
  *   logits/             the reference's logits, and the arms' differences to them
  *   arms/NNN/PHASE/     rows.jsonl, manifest.json and log.txt of that run
+ *   locate/NNN.json     where arm NNN parts from the reference
  *   attempts/           runs that are under way
  *   report.json, junit.xml, timings.json
  *

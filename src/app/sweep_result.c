@@ -2,6 +2,7 @@
 
 #include "parity/external.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,19 +30,29 @@ bool ls_sweep_has_logits(const struct ls_sweep_run *run, size_t arm, enum ls_pha
 /* --- failures --------------------------------------------------------------------------------
  */
 
+static bool has_letter(const char *line)
+{
+    for (; *line; line++)
+        if (isalpha((unsigned char)*line))
+            return true;
+    return false;
+}
+
 /* The line of a log that says what went wrong: the first of ours that is no warning, else the
- * last one that says anything. */
+ * first one with a letter: launchers draw rules above and below theirs. */
 static void find_line(char out[LS_ERR_TEXT], const char *log)
 {
     char line[LS_ERR_TEXT];
     FILE *const f = fopen(log, "re");
     out[0] = 0;
     while (f && fgets(line, sizeof line, f)) {
+        const bool ours = !strncmp(line, "lockstep: ", 10);
         line[strcspn(line, "\r\n")] = 0;
-        if (!line[0])
+        if (ours && !strncmp(line + 10, "warning: ", 9))
             continue;
-        snprintf(out, LS_ERR_TEXT, "%s", line);
-        if (!strncmp(line, "lockstep: ", 10) && strncmp(line + 10, "warning: ", 9) != 0)
+        if (ours || (!out[0] && has_letter(line)))
+            snprintf(out, LS_ERR_TEXT, "%s", line);
+        if (ours)
             break;
     }
     if (f)
@@ -67,17 +78,23 @@ static const char *replace(struct ls_sweep_run *run, const char *text, const cha
     return copy ? copy : "no memory for the reason";
 }
 
-static const char *reason_of(struct ls_sweep_run *run, size_t arm, enum ls_phase phase,
-                             const char *attempt, const char *text)
+static const char *reason_of(struct ls_sweep_run *run, const char *place, const char *attempt,
+                             const char *text)
 {
-    char place[64];
-    snprintf(place, sizeof place, "{output}/arms/%03zu/%s", arm, ls_phase_name(phase));
-    const char *const moved = attempt ? replace(run, text, attempt, place) : text;
+    char whole[64];
+    snprintf(whole, sizeof whole, "{output}/%s", place);
+    const char *const moved = attempt ? replace(run, text, attempt, whole) : text;
     return replace(run, moved, run->folder.path, "{output}");
 }
 
-const char *ls_sweep_reason(struct ls_sweep_run *run, size_t arm, enum ls_phase phase,
-                            const char *attempt, int status)
+const char *ls_sweep_place(char out[LS_SWEEP_PLACE], size_t arm, enum ls_phase phase)
+{
+    snprintf(out, LS_SWEEP_PLACE, "arms/%03zu/%s", arm, ls_phase_name(phase));
+    return out;
+}
+
+const char *ls_sweep_reason(struct ls_sweep_run *run, const char *place, const char *attempt,
+                            int status)
 {
     char log[LS_SWEEP_PATH + 16], line[LS_ERR_TEXT], text[LS_ERR_TEXT + 64];
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -91,7 +108,7 @@ const char *ls_sweep_reason(struct ls_sweep_run *run, size_t arm, enum ls_phase 
     else
         snprintf(text, sizeof text, "ended by signal %d%s%s",
                  WIFSIGNALED(status) ? WTERMSIG(status) : 0, *said ? ": " : "", said);
-    return reason_of(run, arm, phase, attempt, text);
+    return reason_of(run, place, attempt, text);
 }
 
 /* --- logits ----------------------------------------------------------------------------------
@@ -348,7 +365,7 @@ ls_status ls_sweep_take(struct ls_sweep_run *run, size_t arm, enum ls_phase phas
 {
     struct taking t = { .run = run, .arm = arm, .phase = phase, .attempt = attempt };
     struct ls_passages rows;
-    char path[LS_SWEEP_PATH + 16];
+    char path[LS_SWEEP_PATH + 16], place[LS_SWEEP_PLACE];
     json_t *comparison = NULL;
     ls_passages_init(&rows);
     ls_status s = read_truth(&t, err);
@@ -364,7 +381,8 @@ ls_status ls_sweep_take(struct ls_sweep_run *run, size_t arm, enum ls_phase phas
     json_decref(comparison);
     ls_passages_finish(&rows);
     if (s && arm && !t.own_fault && s != LS_E_MEMORY) {
-        run->outcomes[arm].reason = reason_of(run, arm, phase, attempt, err->text);
+        run->outcomes[arm].reason =
+            reason_of(run, ls_sweep_place(place, arm, phase), attempt, err->text);
         return LS_OK;
     }
     return s;

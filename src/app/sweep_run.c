@@ -52,6 +52,11 @@ void ls_sweep_run_finish(struct ls_sweep_run *run)
     ls_arena_finish(&run->arena);
 }
 
+ls_status ls_sweep_stopped(struct ls_err *err)
+{
+    return ls_fail(err, LS_E_DRAINED, "stopped by a signal; the same command goes on");
+}
+
 double ls_sweep_seconds(const struct ls_sweep_run *run, size_t arm)
 {
     double sum = 0;
@@ -109,10 +114,11 @@ static ls_status start(struct ls_sweep_run *run, struct task *t, struct ls_err *
     ls_arena_init(&arena);
     const char **const words = ls_sweep_words(run->sweep, arm, &how, &arena);
     const char **const env = ls_sweep_env(arm, &arena);
+    const struct ls_child child = { .words = words, .env = env, .log = log };
     t->begin_us = ls_now_us();
     if (!words || !env)
         s = ls_fail(err, LS_E_MEMORY, "no memory for a command");
-    else if (ls_child_start(&t->pid, words, env, log, err)) {
+    else if (ls_child_start(&t->pid, &child, err)) {
         run->outcomes[t->arm].reason = ls_arena_text(&run->arena, err->text, strlen(err->text));
         t->pid = 0;
         ls_remove_tree(t->attempt);
@@ -125,14 +131,15 @@ static ls_status start(struct ls_sweep_run *run, struct task *t, struct ls_err *
 static ls_status end(struct ls_sweep_run *run, struct task *t, int status, bool late,
                      struct ls_err *err)
 {
-    char text[80];
+    char text[80], place[LS_SWEEP_PLACE];
     struct ls_outcome *const o = &run->outcomes[t->arm];
     const double wall_s = (double)(ls_now_us() - t->begin_us) / 1e6;
     ls_status s = LS_OK;
     t->pid = 0;
     const int n = snprintf(text, sizeof text, "did not end within %d s", run->sweep->timeout_s);
     o->reason = late ? ls_arena_text(&run->arena, text, (size_t)n)
-                     : ls_sweep_reason(run, t->arm, t->phase, t->attempt, status);
+                     : ls_sweep_reason(run, ls_sweep_place(place, t->arm, t->phase), t->attempt,
+                                       status);
     if (!o->reason)
         s = ls_sweep_take(run, t->arm, t->phase, t->attempt, wall_s, err);
     ls_remove_tree(t->attempt);
@@ -261,7 +268,7 @@ static ls_status run_arms(struct ls_sweep_run *run, size_t first, size_t last,
         while (!s && may_start(run, &q))
             s = begin_arm(run, &q, err);
         if (!s && *ls_stop_flag())
-            s = ls_fail(err, LS_E_DRAINED, "stopped by a signal; the same command goes on");
+            s = ls_sweep_stopped(err);
         if (!s && q.n) {
             usleep(LOOK_US);
             s = look_at_all(run, &q, err);

@@ -37,6 +37,9 @@ void ls_sweep_run_finish(struct ls_sweep_run *run);
  * SIGTERM (app/stop.h). The folder is open. */
 ls_status ls_sweep_run_all(struct ls_sweep_run *run, struct ls_err *err);
 
+/* LS_E_DRAINED in words. */
+ls_status ls_sweep_stopped(struct ls_err *err);
+
 /* Seconds of an arm's runs. */
 double ls_sweep_seconds(const struct ls_sweep_run *run, size_t arm);
 

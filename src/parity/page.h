@@ -18,7 +18,7 @@ extern const size_t ls_page_before_bytes, ls_page_behind_bytes;
 
 /* data: an object of `report` (report.json), `timings` (timings.json or null), `folder` (where
  * the sweep's files are), `manifests` (path in the folder to manifest) and `locate` (one for
- * each arm, the reference first: what `parity --locate --json` printed, or null).
+ * each arm, the reference first: what the sweep's locate/ says, or null).
  * *text is to be freed; n without the 0 at its end. LS_E_MEMORY. */
 ls_status ls_page_text(char **text, size_t *n, const json_t *data, struct ls_err *err);
 

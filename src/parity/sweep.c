@@ -17,6 +17,7 @@ enum key {
     KEY_LAUNCHER,
     KEY_SLOTS,
     KEY_TIMEOUT,
+    KEY_LOCATE,
     KEY_DEFAULTS,
     KEY_REFERENCE,
     KEY_ARMS,
@@ -25,8 +26,8 @@ enum key {
 };
 
 static const char *const keys[N_KEYS] = {
-    "name",    "prompts",  "output",    "mode", "launcher", "slots",
-    "timeout", "defaults", "reference", "arms", "grid",
+    "name",    "prompts", "output",   "mode",      "launcher", "slots",
+    "timeout", "locate",  "defaults", "reference", "arms",     "grid",
 };
 
 static ls_status no_memory(const struct ls_sweep_reader *r, struct ls_err *err)
@@ -65,6 +66,20 @@ static ls_status read_mode(const struct ls_sweep_reader *r, const struct ls_yaml
     return s ? s
              : ls_sweep_fail(r, node->line, err,
                              "mode is '%.40s', expected both, forced or free", text);
+}
+
+static ls_status read_flag(const struct ls_sweep_reader *r, const struct ls_yaml *node,
+                           bool *out, struct ls_err *err)
+{
+    const char *text;
+    const ls_status s = ls_sweep_text(r, node, &text, err);
+    if (s)
+        return s;
+    *out = !strcmp(text, "true");
+    if (*out || !strcmp(text, "false"))
+        return LS_OK;
+    return ls_sweep_fail(r, node->line, err, "%s is '%.40s', expected true or false", node->key,
+                         text);
 }
 
 /* Words: a list of them, or a text of words between spaces. */
@@ -122,6 +137,8 @@ static ls_status read_key(struct ls_sweep_reader *r, const struct ls_yaml *node,
         return read_number(r, node, MAX_SLOTS, &sweep->slots, err);
     case KEY_TIMEOUT:
         return read_number(r, node, MAX_TIMEOUT_S, &sweep->timeout_s, err);
+    case KEY_LOCATE:
+        return read_flag(r, node, &sweep->locate, err);
     case KEY_DEFAULTS:
         return ls_sweep_set_all(r, &r->defaults, node, err);
     case N_KEYS:
@@ -194,9 +211,11 @@ ls_status ls_sweep_parse(struct ls_sweep *out, const char *path, const char *tex
 {
     static const char *launcher[] = { "mpirun", "-n", "{ranks}" };
     const struct ls_yaml *root;
-    *out = (struct ls_sweep){
-        .path = path, .timeout_s = TIMEOUT_S, .launcher = launcher, .n_launcher = 3
-    };
+    *out = (struct ls_sweep){ .path = path,
+                              .timeout_s = TIMEOUT_S,
+                              .locate = true,
+                              .launcher = launcher,
+                              .n_launcher = 3 };
     struct ls_sweep_reader r = { .sweep = out, .rules = rules };
     ls_arena_init(&out->arena);
     ls_status s = ls_yaml_parse(&root, path, text, n, &out->arena, err);

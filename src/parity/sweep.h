@@ -11,6 +11,7 @@
  *   launcher: mpirun -n {ranks}      # words before the program's for more than one rank
  *   slots: 4                         # ranks that may run at a time; default: of one arm
  *   timeout: 3600                    # seconds of one run
+ *   locate: false                    # do not look where differing arms part; default: true
  *   defaults: {model: demo}          # of every arm that does not say
  *   reference: {name: one}
  *   arms: [{name: two, stages: 2}]
@@ -63,6 +64,7 @@ struct ls_sweep {
     size_t n_launcher;
     int slots; /* 0: one arm at a time */
     int timeout_s;
+    bool locate;
     struct ls_arm *arms; /* [n]; the first one is the reference */
     size_t n, capacity;
 };

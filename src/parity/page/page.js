@@ -236,6 +236,8 @@ function comparison(arm, phase) {
 function whereTheyPart(located) {
     if (!located)
         return null;
+    if (located.why)
+        return [h("h3", {}, "Where they part"), h("p", {}, `Not located: ${located.why}.`)];
     const d = located.difference;
     const where = located.equal ? "Located: equal, bit for bit."
         : `Located: request ${JSON.stringify(located.request)}` + (located.layer !== undefined ? `, layer ${located.layer}` : "") +
