@@ -250,6 +250,14 @@ def has_ended(pid):
         return True
 
 
+def wait_for_end(pid, what):
+    for _ in range(100):
+        if has_ended(pid):
+            return
+        time.sleep(0.1)
+    sys.exit("%s goes on without its sweep" % what)
+
+
 def wait_for(path, process):
     for _ in range(600):
         if path.exists():
@@ -283,12 +291,7 @@ def killed(folder):
         process.send_signal(how)
         process.communicate(timeout=60)
         expect("exit code", process.returncode, code)
-        for _ in range(100):
-            if has_ended(pid):
-                break
-            time.sleep(0.1)
-        else:
-            sys.exit("%s: the arm goes on without its sweep" % name)
+        wait_for_end(pid, "the arm")
         if (folder / name / "report.json").exists():
             sys.exit("a report before the end")
     stamp = (folder / "killed" / "results" / "001-free").stat().st_mtime_ns
@@ -396,6 +399,27 @@ def located(folder):
     expect("a location that was there", (folder / "located" / "locate" / "002.json").stat().st_mtime_ns, stamp)
 
 
+def interrupted(folder):
+    """A locator ends with its sweep, and the next one locates what is missing."""
+    script = folder / "hang.sh"
+    script.write_text("#!/bin/sh\n[ $1 = run ] || [ -e free ] || { echo $$ >hang.pid; exec sleep 1234; }\n"
+                      "exec '%s' \"$@\"\n" % harness.binary())
+    script.chmod(0o755)
+    sweep = sweep_of("interrupted", prompts="two.jsonl", mode="forced",
+                     arms=[{"name": "f32", "dtype": "f32", "binary": "./hang.sh"}])
+    for how, code in ((signal.SIGKILL, -9), (signal.SIGTERM, 75)):
+        process = parity(folder, sweep, start=False)
+        pid = wait_for_arm(folder / "hang.pid", process)
+        process.send_signal(how)
+        process.communicate(timeout=60)
+        expect("exit code", process.returncode, code)
+        wait_for_end(pid, "the locator")
+        expect("locations", list((folder / "interrupted" / "locate").iterdir()), [])
+    (folder / "free").touch()
+    parity(folder, sweep, code=10)
+    expect("layer", json.loads((folder / "interrupted" / "locate" / "001.json").read_text())["layer"], 0)
+
+
 HEAD = "prompts: prompts.jsonl\ndefaults: {model: demo}\nreference: {}\n"
 BAD = [
     ("prompts: prompts.jsonl\nreference: {model: demo}\n", "no arm beside the reference"),
@@ -474,6 +498,7 @@ def main():
     slow(folder)
     reasons(folder)
     located(folder)
+    interrupted(folder)
     if harness.LONG:
         ready_sweeps(folder)
 

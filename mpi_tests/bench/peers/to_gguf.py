@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A llama checkpoint as GGUF, its weights as they are (bf16) or as f16: to_gguf.py FOLDER OLD.gguf NEW.gguf bf16|f16
 
-Metadata and vocabulary come from OLD.gguf, which is any GGUF of the same model; its tensors are not read."""
+Metadata and vocabulary come from OLD.gguf, which is any GGUF of the same model; its tensors are not read. With - for
+OLD.gguf they are those of config.json, and there is no vocabulary: enough for requests of token ids."""
 import json
 import pathlib
 import struct
@@ -39,16 +40,38 @@ def interleaved(bits, heads):
     return bits.reshape(heads, 2, -1, bits.shape[1]).swapaxes(1, 2).reshape(bits.shape)
 
 
-def main():
-    folder, old, new, form = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
-    config = json.loads((folder / "config.json").read_text())
-    writer = gguf.GGUFWriter(new, "llama")
+def copy_metadata(writer, old):
     for key, field in gguf.GGUFReader(old).fields.items():
         if key.startswith("GGUF.") or key in ("general.architecture", "general.file_type",
                                               "general.quantization_version"):
             continue
         kind = field.types[0]
         writer.add_key_value(key, field.contents(), kind, field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None)
+
+
+def make_metadata(writer, config):
+    heads = config["num_attention_heads"]
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_rope_freq_base(config["rope_theta"])
+    writer.add_rope_dimension_count(config.get("head_dim", config["hidden_size"] // heads))
+    writer.add_vocab_size(config["vocab_size"])
+    writer.add_tokenizer_model("no_vocab")
+
+
+def main():
+    folder, old, new, form = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
+    config = json.loads((folder / "config.json").read_text())
+    writer = gguf.GGUFWriter(new, "llama")
+    if old == "-":
+        make_metadata(writer, config)
+    else:
+        copy_metadata(writer, old)
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_BF16 if form == "bf16" else gguf.LlamaFileType.MOSTLY_F16)
     for name, bits in tensors(folder):
         heads = {"q_proj": "num_attention_heads", "k_proj": "num_key_value_heads"}
