@@ -95,6 +95,46 @@ def check_runs(folder):
     say(not os.listdir(temporary), "left behind: %s" % os.listdir(temporary))
 
 
+def check_link(folder):
+    """Alone it starts its ranks; under a launcher it measures between them: neighbours, and the last with rank 0."""
+    temporary = folder / "link"
+    temporary.mkdir()
+    words = ["link", "--match", " 1 KiB", "--repeats", 10, "--seconds", 0]
+    alone = bench(*words, "--json", env={"TMPDIR": str(temporary)})
+    results = check_numbers(json.loads(alone.stdout), 10)
+    say(not os.listdir(temporary), "left behind: %s" % os.listdir(temporary))
+    for level in ("plain", "signed", "sealed"):
+        stream, one_way = results["0-1 1 KiB %s: stream" % level], results["0-1 1 KiB %s: one way" % level]
+        say(stream["median"] > 0 and stream["bound"] > 0 and one_way["median"] > 0, "%s: %s" % (level, stream))
+        share = results.get("0-1 1 KiB %s:   in the cipher" % level, {"median": 0})["median"]
+        say(share == 0 if level == "plain" else 0 < share < 1, "%s: %s of the time in the cipher" % (level, share))
+        packed = results.get("0-1 1 KiB %s, lz4:   packed to" % level)
+        say(packed is None or 0.5 < packed["median"] < 1, "%s: packed to %s" % (level, packed))
+    own = [one["median"] for name, one in results.items() if name.endswith(", sealed, 1 KiB")]
+    say(own == [results["0-1 1 KiB sealed: stream"]["bound"]], "libsodium's own rate: %s" % own)
+    say(results["0-1 1 KiB plain: stream"]["bound"] == results["0-1 1 KiB MPI: stream"]["median"], "MPI's own rate")
+    say(not any("KiB" in name and " 1 KiB" not in name for name in results), "--match: %s" % list(results))
+    table = harness.must(harness.run(3, "bench", "link", "--match", " 1 KiB sealed", "--repeats", 2, "--seconds", 0))
+    pairs = [line.split()[0] for line in table.stdout.splitlines() if line.endswith("100") and "one way" in line]
+    say(list(dict.fromkeys(pairs)) == ["0-1", "1-2", "2-0"], "pairs: %s" % table.stdout)
+    say("MPI:" not in table.stdout and " 0-1 1 KiB plain" not in table.stdout, "--match sealed: %s" % table.stdout)
+
+
+def check_link_refusals(folder):
+    key = folder / "key"
+    key.write_text("no key")
+    key.chmod(0o600)
+    for ranks, words, code, part in [
+            (2, ["link", "machine"], 2, "it is measured alone"), (1, ["link"], 4, "one rank has no link"),
+            (2, ["link", "--secret-file", key], 4, "--secret-file"),
+            (0, ["link", "--ranks", 1], 2, "one rank has no link"),
+            (0, ["link", "--secret-fd", 3], 2, "--secret-fd is for ranks that a launcher started"),
+            (0, ["link", "--frame", 5000], 2, "expected a multiple of 4096")]:
+        result = harness.must(harness.run(ranks, "bench", *words), code)
+        said = [line for line in result.stderr.splitlines() if line.startswith("lockstep: ")]
+        say(len(said) == 1 and part in said[0], "%s: %s" % (words, result.stderr))
+
+
 def check_refusals(folder):
     (folder / "other.json").write_text('{"results": 3}')
     (folder / "broken.json").write_text('{"results": [')
@@ -113,7 +153,8 @@ def check_refusals(folder):
 
 def main():
     folder = pathlib.Path(harness.work_folder())
-    for check in (check_refusals, check_kernels, check_compare, check_model, check_runs):
+    for check in (check_refusals, check_link_refusals, check_link, check_kernels, check_compare, check_model,
+                  check_runs):
         check(folder)
         print("%s: done" % check.__name__, flush=True)
     print("%d faults" % len(FAULTS))

@@ -2,8 +2,8 @@
  *
  * Layer: app, the top. Only here is anything printed for the user, and only by rank 0; only
  * here does a status become an exit code. A command gets its words already parsed; every rank
- * that the launcher started comes here, but only `run` and `score`, which are one, do anything
- * on ranks above 0. */
+ * that the launcher started comes here, but only `run` and `score`, which are one, and `bench
+ * link` do anything on ranks above 0. */
 #ifndef LS_APP_APP_H
 #define LS_APP_APP_H
 

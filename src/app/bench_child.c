@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -97,7 +96,7 @@ static double now_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* More ranks than slots are what bench pipeline asks about. */
+/* More ranks than slots are what bench pipeline and link ask about. */
 static void become(const char *const *words)
 {
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
@@ -126,6 +125,16 @@ static ls_status wait_for(pid_t child, const char *name, struct rusage *used,
     return LS_OK;
 }
 
+ls_status ls_child_run(const char *const *words, struct rusage *used, struct ls_err *err)
+{
+    const pid_t child = fork();
+    if (child == 0)
+        become(words);
+    if (child < 0)
+        return ls_fail(err, LS_E_IO, "no process can be started: %s", strerror(errno));
+    return wait_for(child, words[0], used, err);
+}
+
 ls_status ls_child_measure(struct ls_child_run *run, const struct ls_bench_folder *f,
                            const char *const *words, struct ls_err *err)
 {
@@ -134,12 +143,7 @@ ls_status ls_child_measure(struct ls_child_run *run, const struct ls_bench_folde
     json_error_t why;
     remove_results(f);
     const double begin = now_s();
-    const pid_t child = fork();
-    if (child == 0)
-        become(words);
-    if (child < 0)
-        return ls_fail(err, LS_E_IO, "no process can be started: %s", strerror(errno));
-    const ls_status s = wait_for(child, words[0], &used, err);
+    const ls_status s = ls_child_run(words, &used, err);
     if (s)
         return s;
     run->wall_s = now_s() - begin;

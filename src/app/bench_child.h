@@ -6,6 +6,7 @@
 #include "base/status.h"
 
 #include <jansson.h>
+#include <sys/resource.h>
 
 enum { LS_CHILD_WORDS = 40 };
 
@@ -29,8 +30,10 @@ struct ls_child_run {
     json_t *manifest; /* owned by the caller */
 };
 
-/* Runs words (the first is looked for in PATH; ended by NULL) with its output dropped, after
- * removing the former results. LS_E_IO when it cannot be started or does not end well. */
+/* Runs words (the first is looked for in PATH; ended by NULL) with its output dropped. used:
+ * what it took. LS_E_IO when it cannot be started or does not end well. */
+ls_status ls_child_run(const char *const *words, struct rusage *used, struct ls_err *err);
+/* The same for a run of a job, after removing the former results. */
 ls_status ls_child_measure(struct ls_child_run *run, const struct ls_bench_folder *f,
                            const char *const *words, struct ls_err *err);
 

@@ -1,5 +1,6 @@
-/* bench: how fast this machine, the kernels, a model, a job and a pipeline are. */
+/* bench: how fast this machine, the kernels, a model, a job, a pipeline and its links are. */
 #include "app/app.h"
+#include "app/bench_link.h"
 #include "app/bench_runs.h"
 #include "app/model_folder.h"
 #include "bench/kernels.h"
@@ -7,18 +8,29 @@
 #include "bench/text.h"
 #include "model/weights.h"
 #include "pipeline/machine.h"
+#include "pipeline/plan.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum part { PART_MACHINE, PART_KERNELS, PART_MODEL, PART_JOB, PART_PIPELINE, N_PARTS };
+enum part {
+    PART_MACHINE,
+    PART_KERNELS,
+    PART_MODEL,
+    PART_JOB,
+    PART_PIPELINE,
+    PART_LINK,
+    N_PARTS
+};
 
-static const char *const part_names[N_PARTS] = { "machine", "kernels", "model", "job",
-                                                 "pipeline" };
+static const char *const part_names[N_PARTS] = { "machine", "kernels",  "model",
+                                                 "job",     "pipeline", "link" };
 
 struct benching {
     struct ls_app *app;
     bool wanted[N_PARTS];
+    bool only_link;
     int threads;
     enum ls_cpu_path highest; /* kernel path */
     double seconds;
@@ -31,6 +43,26 @@ struct benching {
     struct ls_checkpoint *ckpt;
 };
 
+static ls_status check_link(const struct benching *x, struct ls_err *err)
+{
+    const struct ls_options *const o = &x->app->options;
+    const uint64_t frame = ls_options_number(o, LS_OPT_FRAME);
+    if (frame % LS_FRAME_UNIT)
+        return ls_fail(err, LS_E_USAGE, "--frame %" PRIu64 ": expected a multiple of %d", frame,
+                       LS_FRAME_UNIT);
+    if (x->app->mpi && !x->only_link)
+        return ls_fail(
+            err, LS_E_USAGE,
+            "bench link: between ranks that a launcher started it is measured alone");
+    if (!x->app->mpi && ls_options_number(o, LS_OPT_RANKS) < 2)
+        return ls_fail(err, LS_E_USAGE, "bench link: --ranks 1: one rank has no link");
+    if (!x->app->mpi && ls_options_is_set(o, LS_OPT_SECRET_FD))
+        return ls_fail(err, LS_E_USAGE,
+                       "bench link: --secret-fd is for ranks that a launcher started; use "
+                       "--secret-file");
+    return LS_OK;
+}
+
 static ls_status read_parts(struct benching *x, struct ls_err *err)
 {
     const struct ls_options *const o = &x->app->options;
@@ -40,13 +72,21 @@ static ls_status read_parts(struct benching *x, struct ls_err *err)
             p++;
         if (p == N_PARTS)
             return ls_fail(err, LS_E_USAGE,
-                           "bench %s: no such part; there are machine, kernels, model, job "
-                           "and pipeline",
+                           "bench %s: no such part; there are machine, kernels, model, job, "
+                           "pipeline and link",
                            o->operands[i]);
         x->wanted[p] = true;
     }
     if (o->n_operands == 0)
         x->wanted[PART_MACHINE] = x->wanted[PART_KERNELS] = true;
+    x->only_link = x->wanted[PART_LINK] && o->n_operands == 1;
+    if (x->wanted[PART_LINK] && !x->only_link && x->app->mpi)
+        return ls_fail(
+            err, LS_E_USAGE,
+            "bench link: between ranks that a launcher started it is measured alone");
+    const ls_status s = x->wanted[PART_LINK] ? check_link(x, err) : LS_OK;
+    if (s)
+        return s;
     const bool needs_model =
         x->wanted[PART_MODEL] || x->wanted[PART_JOB] || x->wanted[PART_PIPELINE];
     if (needs_model && !ls_options_is_set(o, LS_OPT_MODEL))
@@ -90,7 +130,8 @@ static ls_status open_results(struct benching *x, struct ls_err *err)
     const struct ls_options *const o = &x->app->options;
     const char *const former = ls_options_text(o, LS_OPT_COMPARE);
     const bool json = ls_options_flag(o, LS_OPT_JSON);
-    ls_status s = ls_results_init(&x->results, json ? NULL : stdout, err);
+    const bool silent = json || x->app->rank != 0;
+    ls_status s = ls_results_init(&x->results, silent ? NULL : stdout, err);
     if (!s && former)
         s = ls_results_compare(&x->results, former, err);
     if (s)
@@ -98,7 +139,7 @@ static ls_status open_results(struct benching *x, struct ls_err *err)
     x->results.match = ls_options_text(o, LS_OPT_MATCH);
     x->results.by_cpu_time = ls_options_flag(o, LS_OPT_CPU_TIME);
     ls_results_machine(&x->results, ls_machine_json());
-    if (!json)
+    if (!silent)
         ls_machine_print(stdout);
     return LS_OK;
 }
@@ -179,6 +220,24 @@ static ls_status measure_job(struct benching *x, const struct ls_run_bench *runs
     return s ? s : ls_bench_job(runs, err);
 }
 
+/* Ranks above 0 come here for nothing else. */
+static ls_status measure_link(struct benching *x, struct ls_err *err)
+{
+    const struct ls_options *const o = &x->app->options;
+    const struct ls_link_bench b = { .app = x->app,
+                                     .ranks = (int)ls_options_number(o, LS_OPT_RANKS),
+                                     .repeats = (int)ls_options_number(o, LS_OPT_REPEATS),
+                                     .seconds = x->seconds,
+                                     .results = &x->results };
+    bool quiet = false;
+    if (!x->app->mpi)
+        return ls_bench_link_start(&b, err);
+    const ls_status s = ls_bench_link(&b, &quiet, err);
+    if (s && !quiet)
+        x->app->rank = 0; /* nobody else knows of it */
+    return s;
+}
+
 static ls_status measure(struct benching *x, struct ls_err *err)
 {
     const struct ls_options *const o = &x->app->options;
@@ -189,7 +248,7 @@ static ls_status measure(struct benching *x, struct ls_err *err)
                                        .ranks = (int)ls_options_number(o, LS_OPT_RANKS),
                                        .repeats = (int)ls_options_number(o, LS_OPT_REPEATS),
                                        .results = &x->results };
-    ls_status s = measure_machine(x, err);
+    ls_status s = x->only_link ? LS_OK : measure_machine(x, err);
     if (!s && x->wanted[PART_KERNELS])
         s = measure_kernels(x, err);
     if (!s && x->wanted[PART_MODEL])
@@ -198,6 +257,18 @@ static ls_status measure(struct benching *x, struct ls_err *err)
         s = measure_job(x, &runs, err);
     if (!s && x->wanted[PART_PIPELINE])
         s = ls_bench_pipeline(&runs, err);
+    if (!s && x->wanted[PART_LINK])
+        s = measure_link(x, err);
+    return s;
+}
+
+static ls_status write_results(const struct benching *x, struct ls_err *err)
+{
+    const struct ls_options *const o = &x->app->options;
+    const char *const save = ls_options_text(o, LS_OPT_SAVE);
+    ls_status s = save ? ls_results_write(&x->results, save, err) : LS_OK;
+    if (!s && ls_options_flag(o, LS_OPT_JSON))
+        s = ls_results_write(&x->results, NULL, err);
     return s;
 }
 
@@ -207,6 +278,8 @@ int ls_cmd_bench(struct ls_app *app)
     struct benching x = { .app = app };
     ls_arena_init(&x.arena);
     ls_status s = read_parts(&x, &err);
+    if (app->rank != 0 && !x.only_link) /* all else is one process's */
+        return LS_EXIT_GOOD;
     if (!s)
         s = read_settings(&x, &err);
     if (!s)
@@ -216,11 +289,8 @@ int ls_cmd_bench(struct ls_app *app)
     int code = s ? ls_app_fail(app, ls_app_code_before_start(s), &err) : LS_EXIT_GOOD;
     if (!s)
         s = measure(&x, &err);
-    const char *const save = ls_options_text(&app->options, LS_OPT_SAVE);
-    if (!s && save)
-        s = ls_results_write(&x.results, save, &err);
-    if (!s && ls_options_flag(&app->options, LS_OPT_JSON))
-        s = ls_results_write(&x.results, NULL, &err);
+    if (!s && app->rank == 0)
+        s = write_results(&x, &err);
     if (s && code == LS_EXIT_GOOD)
         code = ls_app_fail(app, LS_EXIT_FAILED, &err);
     for (int i = 0; i < 2; i++)

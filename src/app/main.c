@@ -19,6 +19,12 @@ static int (*const commands[LS_N_CMDS])(struct ls_app *app) = {
     [LS_CMD_VERIFY] = ls_cmd_verify,     [LS_CMD_REPORT] = ls_cmd_report,
 };
 
+/* Commands in which ranks above 0 have a part. */
+static bool is_for_all_ranks(int (*command)(struct ls_app *app))
+{
+    return command == ls_cmd_run || command == ls_cmd_bench;
+}
+
 static int help(const struct ls_app *app, int command)
 {
     if (app->rank == 0)
@@ -59,7 +65,7 @@ static int run_command(struct ls_app *app, int argc, char **argv)
     int code;
     if (ls_options_parse(&app->options, argc - 1, argv + 1, &err))
         code = ls_app_fail(app, LS_EXIT_USAGE, &err);
-    else if (commands[command] == ls_cmd_run || app->rank == 0)
+    else if (app->rank == 0 || is_for_all_ranks(commands[command]))
         code = commands[command](app);
     else
         code = LS_EXIT_GOOD;

@@ -26,7 +26,8 @@ const struct ls_option ls_table_bench[LS_N_BENCH_OPTS - LS_N_TOOL_OPTS] = {
                             .type = LS_VALUE_TEXT,
                             .section = MEASURING,
                             .commands = BENCH,
-                            .help = "Of kernels and model, only what has this in its name." },
+                            .help = "Of kernels, model and link, only what has this in its "
+                                    "name." },
     [LS_OPT_REPEATS - LS_N_TOOL_OPTS] = { .name = "repeats",
                                           .arg = "N",
                                           .type = LS_VALUE_NUMBER,
@@ -36,7 +37,8 @@ const struct ls_option ls_table_bench[LS_N_BENCH_OPTS - LS_N_TOOL_OPTS] = {
                                           .section = MEASURING,
                                           .commands = BENCH,
                                           .help = "Whole runs for each number of job and "
-                                                  "pipeline, behind one to warm up." },
+                                                  "pipeline, exchanges for each of link, "
+                                                  "behind one to warm up." },
     [LS_OPT_RANKS -
         LS_N_TOOL_OPTS] = { .name = "ranks",
                             .arg = "N",
@@ -46,8 +48,8 @@ const struct ls_option ls_table_bench[LS_N_BENCH_OPTS - LS_N_TOOL_OPTS] = {
                             .standard = "2",
                             .section = MEASURING,
                             .commands = BENCH,
-                            .help =
-                                "Pipelines of 1, 2, 4 up to N ranks, started by mpirun here." },
+                            .help = "Pipelines of 1, 2, 4 up to N ranks, and links between N, "
+                                    "started by mpirun here." },
     [LS_OPT_COMPARE -
         LS_N_TOOL_OPTS] = { .name = "compare",
                             .arg = "FILE",

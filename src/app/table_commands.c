@@ -68,9 +68,10 @@ const struct ls_command ls_table_commands[LS_N_CMDS] = {
                         "OUT is the output of a job. Reads its journal, lock and manifest, and "
                         "disturbs nothing: whether it runs and where, how many rows are "
                         "finished, how an earlier run ended." },
-    [LS_CMD_BENCH] = { "bench", "[PART...]", 0, 5, "measure machine, kernels, model and jobs",
-                       "Parts: machine and kernels (the default), model, job, pipeline. Each "
-                       "number is the median of at least ten repeats behind a warm-up, with "
+    [LS_CMD_BENCH] = { "bench", "[PART...]", 0, 6, "measure machine, kernels, model and jobs",
+                       "Parts: machine and kernels (the default), model, job, pipeline, link. "
+                       "Each number is the median of at least ten repeats behind a warm-up, "
+                       "with "
                        "its "
                        "10th and 90th percentile, beside what this machine's own peaks, "
                        "measured "

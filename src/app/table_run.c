@@ -400,7 +400,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                              .type = LS_VALUE_TEXT,
                              .standard_note = "on one host, a secret made for this run",
                              .section = LINKS,
-                             .commands = RUNS,
+                             .commands = RUNS | BENCH,
                              .help = "Key file of the job, the same on every rank: made by "
                                      "keygen, mode 0600, owned by the user." },
     [LS_OPT_SECRET_FD] = { .name = "secret-fd",
@@ -409,13 +409,13 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                            .min = 3,
                            .max = 1 << 20,
                            .section = LINKS,
-                           .commands = RUNS,
+                           .commands = RUNS | BENCH,
                            .argv_only = true,
                            .help = "Read the key file from this open descriptor instead." },
     [LS_OPT_ALLOW_PLAIN_ACROSS_HOSTS] = { .name = "allow-plain-across-hosts",
                                           .type = LS_VALUE_FLAG,
                                           .section = LINKS,
-                                          .commands = RUNS,
+                                          .commands = RUNS | BENCH,
                                           .help = "Let --link plain run between hosts, where "
                                                   "others may read and change what is sent." },
     [LS_OPT_PACK] = { .name = "pack",
@@ -435,7 +435,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                        .max = 1 << 30,
                        .standard = "256K",
                        .section = LINKS,
-                       .commands = RUNS | PLAN,
+                       .commands = RUNS | PLAN | BENCH,
                        .help = "Larger messages travel as several frames of about this size, "
                                "a multiple of 4K, so that one is encrypted while others are "
                                "on their way." },

@@ -30,16 +30,25 @@ static void key_of(char key[256], const char *part, const char *name)
     snprintf(key, 256, "%s/%s", part, name);
 }
 
-ls_status ls_results_compare(struct ls_results *r, const char *path, struct ls_err *err)
+/* *root: to be released. */
+static ls_status load(json_t **root, const char *path, struct ls_err *err)
 {
     json_error_t why;
-    json_t *const root = json_load_file(path, 0, &why);
+    json_t *const read = *root = json_load_file(path, 0, &why);
+    if (json_is_array(json_object_get(read, "results")))
+        return LS_OK;
+    json_decref(read);
+    return ls_fail(err, read ? LS_E_FORMAT : LS_E_IO, "%s: no results of bench: %s", path,
+                   read ? "it has no list of results" : why.text);
+}
+
+ls_status ls_results_compare(struct ls_results *r, const char *path, struct ls_err *err)
+{
+    json_t *root;
+    const ls_status s = load(&root, path, err);
+    if (s)
+        return s;
     const json_t *const list = json_object_get(root, "results");
-    if (!json_is_array(list)) {
-        json_decref(root);
-        return ls_fail(err, root ? LS_E_FORMAT : LS_E_IO, "%s: no results of bench: %s", path,
-                       root ? "it has no list of results" : why.text);
-    }
     r->former = json_object();
     for (size_t i = 0; r->former && i < json_array_size(list); i++) {
         json_t *const one = json_array_get(list, i);
@@ -112,6 +121,30 @@ void ls_results_add(struct ls_results *r, const struct ls_result *what,
         r->failed = true;
     if (r->table)
         print_line(r, what, rate);
+}
+
+ls_status ls_results_take(struct ls_results *r, const char *path, struct ls_err *err)
+{
+    json_t *root;
+    ls_status s = load(&root, path, err);
+    if (s)
+        return s;
+    const json_t *const list = json_object_get(root, "results");
+    for (size_t i = 0; !s && i < json_array_size(list); i++) {
+        struct ls_result what;
+        struct ls_rate rate;
+        if (json_unpack(json_array_get(list, i),
+                        "{s:s, s:s, s:s, s:F, s:F, s:F, s:F, s:i, s:F, s:F, s:F}", "part",
+                        &what.part, "name", &what.name, "unit", &what.unit, "scale",
+                        &what.scale, "median", &rate.median, "p10", &rate.p10, "p90", &rate.p90,
+                        "repeats", &rate.n, "null_ratio", &rate.again, "on_cpu", &rate.on_cpu,
+                        "bound", &what.bound))
+            s = ls_fail(err, LS_E_FORMAT, "%s: result %zu is not whole", path, i);
+        else
+            ls_results_add(r, &what, &rate);
+    }
+    json_decref(root);
+    return s;
 }
 
 ls_status ls_results_write(const struct ls_results *r, const char *path, struct ls_err *err)

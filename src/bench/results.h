@@ -43,6 +43,10 @@ bool ls_results_wants(const struct ls_results *r, const char *name);
 void ls_results_add(struct ls_results *r, const struct ls_result *what,
                     const struct ls_rate *rate);
 
+/* Adds all results of a file that another process's ls_results_write wrote. LS_E_IO,
+ * LS_E_FORMAT. */
+ls_status ls_results_take(struct ls_results *r, const char *path, struct ls_err *err);
+
 /* LS_E_MEMORY when a result was lost; LS_E_IO. path NULL: standard output. */
 ls_status ls_results_write(const struct ls_results *r, const char *path, struct ls_err *err);
 

@@ -1,22 +1,15 @@
 /* The MPI backend: rings of Isend and Irecv on a communicator of our own. */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "comm/backend.h"
 #include "comm/launcher.h"
+#include "comm/mpi_state.h"
 
-#include <mpi.h>
 #include <stdio.h>
 
 enum {
     /* A clean end: nobody computes any more, so only a rank that is stuck takes so long. */
     CLEAN_US = 6000000,
     RATE_BYTES = 64 * 1024, /* messages from here on show how fast a link is */
-};
-
-struct ls_mpi {
-    MPI_Comm comm;
-    bool own;     /* we initialised MPI, so we finalise it */
-    bool all_met; /* every rank has come to its end */
 };
 
 static MPI_Request *requests_of(const struct ls_link *link)

@@ -1,0 +1,14 @@
+/* libsodium's own cipher on one core: what links are set beside. Layer: app. Local. */
+#ifndef LS_APP_BENCH_CIPHER_H
+#define LS_APP_BENCH_CIPHER_H
+
+#include "bench/results.h"
+#include "wire/seal.h"
+
+/* Bytes in a second that the suite encrypts in place (level sealed) or only authenticates
+ * (signed), messages of n bytes each, in `buffer`. Adds the result to part "link". Returns the
+ * median. */
+double ls_bench_cipher(struct ls_results *results, enum ls_suite suite, enum ls_level level,
+                       unsigned char *buffer, uint64_t n, const char *size, double seconds);
+
+#endif
