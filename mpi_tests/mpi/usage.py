@@ -111,7 +111,7 @@ def check_config():
     config.write_text("model: demo\ndry-run: true\n")
     for ranks in (0, 2):
         result = harness.must(harness.run(ranks, "run", "--config", config))
-        say(result.stdout.count("\nstage ") == 1, "dry-run in a file: one plan, not\n%s" % result.stdout)
+        say(result.stdout.count("\n rank ") == 1, "dry-run in a file: one plan, not\n%s" % result.stdout)
 
 
 def check_print_config():
