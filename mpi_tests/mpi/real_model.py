@@ -30,7 +30,7 @@ def forced_logprobs(folder, model, sequences, top, *arguments):
         {"id": identity, "tokens": ids, "max_tokens": 0, "prompt_logprobs": top} for identity, ids in sequences])
     # The plan's own cache would fill this machine's memory, and other tests run beside this one.
     harness.must(harness.run(0, "run", "--model", model, "--input", source, "--output", out, "--digest", "none",
-                             "--progress", "none", "--kv-memory", "1G", *arguments))
+                             "--progress", "none", "--kv-memory", "2G", *arguments))
     return {row["custom_id"]: row["response"]["body"]["choices"][0]["prompt_logprobs"] for row in harness.rows(out)}
 
 
