@@ -1,6 +1,7 @@
 #include "app/chat_link.h"
 
 #include "base/clock.h"
+#include "base/le.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -75,8 +76,7 @@ enum ls_chat_end ls_chat_write(int fd, const void *body, size_t n, int watch, in
     unsigned char head[4];
     if (n > LS_CHAT_FRAME)
         return LS_CHAT_GONE;
-    for (int i = 0; i < 4; i++)
-        head[i] = (unsigned char)(n >> 8 * i);
+    ls_le_put(head, n, sizeof head);
     const enum ls_chat_end end = move(&t, head, sizeof head);
     return end ? end : move(&t, (unsigned char *)(uintptr_t)body, n);
 }
@@ -88,8 +88,7 @@ enum ls_chat_end ls_chat_read(int fd, struct ls_bytes *body, int watch, int time
     enum ls_chat_end end = move(&t, head, sizeof head);
     if (end)
         return end;
-    const uint32_t n =
-        head[0] | (uint32_t)head[1] << 8 | (uint32_t)head[2] << 16 | (uint32_t)head[3] << 24;
+    const uint32_t n = ls_le_get32(head);
     body->n = 0;
     if (n > LS_CHAT_FRAME || ls_bytes_reserve(body, n, NULL))
         return LS_CHAT_GONE;

@@ -1,5 +1,6 @@
 #include "app/model_parts.h"
 
+#include "base/le.h"
 #include "pipeline/plan.h"
 
 #include <sodium.h>
@@ -18,8 +19,7 @@ static const char *const files[N_FILES] = {
 
 static size_t put64(unsigned char *out, uint64_t value)
 {
-    for (int i = 0; i < 8; i++)
-        out[i] = (unsigned char)(value >> (8 * i));
+    ls_le_put(out, value, 8);
     return 8;
 }
 

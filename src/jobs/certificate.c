@@ -1,6 +1,7 @@
 #include "jobs/certificate.h"
 
 #include "base/guard.h"
+#include "base/le.h"
 
 #include <inttypes.h>
 #include <sodium.h>
@@ -43,25 +44,6 @@ enum { VERSION = 1, MAX_LAYERS = 1 << 16, MAX_POSITIONS = 1 << 30, MAX_NAME = 1 
 static const unsigned char magic[8] = "LKSCERT1";
 static const char domain[] = "lockstep certificate 1";
 
-static void put(unsigned char *p, uint64_t value, int n_bytes)
-{
-    for (int i = 0; i < n_bytes; i++)
-        p[i] = (unsigned char)(value >> (8 * i));
-}
-
-static uint64_t get(const unsigned char *p, int n_bytes)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < n_bytes; i++)
-        value |= (uint64_t)p[i] << (8 * i);
-    return value;
-}
-
-static uint32_t get32(const unsigned char *p)
-{
-    return (uint32_t)get(p, 4);
-}
-
 static uint64_t whole(uint64_t n)
 {
     return (n + 7) / 8 * 8;
@@ -88,8 +70,8 @@ uint64_t ls_cert_leaf_bytes(uint32_t n_positions, int n_layers)
 void ls_cert_part_put(unsigned char *out, const struct ls_cert_part *part)
 {
     memset(out, 0, ls_cert_part_bytes(part->n_name));
-    put(out, part->kind, 4);
-    put(out + 4, part->n_name, 4);
+    ls_le_put(out, part->kind, 4);
+    ls_le_put(out + 4, part->n_name, 4);
     memcpy(out + 8, part->digest, LS_LEAF);
     memcpy(out + LS_CERT_PART, part->name, part->n_name);
 }
@@ -98,11 +80,11 @@ void ls_cert_block_put(unsigned char out[LS_CERT_BLOCK], struct ls_cert_block *b
                        const unsigned char *tokens)
 {
     memset(out, 0, LS_CERT_BLOCK);
-    put(out + AT_LINE, b->line, 8);
-    put(out + AT_CHOICE, b->choice, 4);
-    put(out + AT_CHOICES, b->n_choices, 4);
-    put(out + AT_PROMPT, b->n_prompt, 4);
-    put(out + AT_BLOCK_POSITIONS, b->n_positions, 4);
+    ls_le_put(out + AT_LINE, b->line, 8);
+    ls_le_put(out + AT_CHOICE, b->choice, 4);
+    ls_le_put(out + AT_CHOICES, b->n_choices, 4);
+    ls_le_put(out + AT_PROMPT, b->n_prompt, 4);
+    ls_le_put(out + AT_BLOCK_POSITIONS, b->n_positions, 4);
     memcpy(out + AT_LINE_DIGEST, b->line_digest, LS_LEAF);
     memcpy(out + AT_ROW_DIGEST, b->row_digest, LS_LEAF);
     memcpy(out + AT_LEAVES_ROOT, b->leaves_root, LS_LEAF);
@@ -113,18 +95,18 @@ void ls_cert_block_put(unsigned char out[LS_CERT_BLOCK], struct ls_cert_block *b
 
 static void put_counts(unsigned char *out, const struct ls_cert_head *h)
 {
-    put(out + AT_VERSION, VERSION, 4);
-    put(out + AT_LAYERS, (uint32_t)h->n_layers, 4);
-    put(out + AT_VOCAB, (uint32_t)h->vocab, 4);
-    put(out + AT_HIDDEN, (uint32_t)h->hidden, 4);
-    put(out + AT_CONTEXT, (uint32_t)h->context, 4);
-    put(out + AT_LINES, h->n_lines, 8);
-    put(out + AT_N_BLOCKS, h->n_blocks, 8);
-    put(out + AT_POSITIONS, h->n_positions, 8);
-    put(out + AT_N_PARTS, h->n_parts, 8);
-    put(out + AT_PARTS_BYTES, h->parts_bytes, 8);
-    put(out + AT_BLOCKS_BYTES, h->blocks_bytes, 8);
-    put(out + AT_DTYPE, (uint32_t)h->dtype, 4);
+    ls_le_put(out + AT_VERSION, VERSION, 4);
+    ls_le_put(out + AT_LAYERS, (uint32_t)h->n_layers, 4);
+    ls_le_put(out + AT_VOCAB, (uint32_t)h->vocab, 4);
+    ls_le_put(out + AT_HIDDEN, (uint32_t)h->hidden, 4);
+    ls_le_put(out + AT_CONTEXT, (uint32_t)h->context, 4);
+    ls_le_put(out + AT_LINES, h->n_lines, 8);
+    ls_le_put(out + AT_N_BLOCKS, h->n_blocks, 8);
+    ls_le_put(out + AT_POSITIONS, h->n_positions, 8);
+    ls_le_put(out + AT_N_PARTS, h->n_parts, 8);
+    ls_le_put(out + AT_PARTS_BYTES, h->parts_bytes, 8);
+    ls_le_put(out + AT_BLOCKS_BYTES, h->blocks_bytes, 8);
+    ls_le_put(out + AT_DTYPE, (uint32_t)h->dtype, 4);
 }
 
 static void message_of(unsigned char message[sizeof domain + LS_LEAF],
@@ -186,21 +168,21 @@ static ls_status read_head(struct ls_cert_head *h, const unsigned char *p, uint6
 {
     if (n < LS_CERT_HEAD || memcmp(p, magic, sizeof magic))
         return broken(0, "not the beginning of a certificate", err);
-    if (get32(p + AT_VERSION) != VERSION)
+    if (ls_le_get32(p + AT_VERSION) != VERSION)
         return broken(AT_VERSION, "a version that this program does not know", err);
-    h->n_layers = (int32_t)get32(p + AT_LAYERS);
-    h->vocab = (int32_t)get32(p + AT_VOCAB);
-    h->hidden = (int32_t)get32(p + AT_HIDDEN);
-    h->context = (int32_t)get32(p + AT_CONTEXT);
-    h->dtype = (int32_t)get32(p + AT_DTYPE);
+    h->n_layers = (int32_t)ls_le_get32(p + AT_LAYERS);
+    h->vocab = (int32_t)ls_le_get32(p + AT_VOCAB);
+    h->hidden = (int32_t)ls_le_get32(p + AT_HIDDEN);
+    h->context = (int32_t)ls_le_get32(p + AT_CONTEXT);
+    h->dtype = (int32_t)ls_le_get32(p + AT_DTYPE);
     memcpy(h->profile, p + AT_PROFILE, LS_CERT_PROFILE);
     h->profile[LS_CERT_PROFILE] = 0;
-    h->n_lines = get(p + AT_LINES, 8);
-    h->n_blocks = get(p + AT_N_BLOCKS, 8);
-    h->n_positions = get(p + AT_POSITIONS, 8);
-    h->n_parts = get(p + AT_N_PARTS, 8);
-    h->parts_bytes = get(p + AT_PARTS_BYTES, 8);
-    h->blocks_bytes = get(p + AT_BLOCKS_BYTES, 8);
+    h->n_lines = ls_le_get(p + AT_LINES, 8);
+    h->n_blocks = ls_le_get(p + AT_N_BLOCKS, 8);
+    h->n_positions = ls_le_get(p + AT_POSITIONS, 8);
+    h->n_parts = ls_le_get(p + AT_N_PARTS, 8);
+    h->parts_bytes = ls_le_get(p + AT_PARTS_BYTES, 8);
+    h->blocks_bytes = ls_le_get(p + AT_BLOCKS_BYTES, 8);
     memcpy(h->parts_root, p + AT_PARTS_ROOT, LS_LEAF);
     memcpy(h->blocks_root, p + AT_BLOCKS_ROOT, LS_LEAF);
     memcpy(h->digest, p + AT_DIGEST, LS_LEAF);
@@ -229,7 +211,7 @@ static uint64_t part_at(struct ls_cert_part *part, const unsigned char *p, uint6
 {
     if (left < LS_CERT_PART)
         return 0;
-    const uint32_t kind = get32(p), n = get32(p + 4);
+    const uint32_t kind = ls_le_get32(p), n = ls_le_get32(p + 4);
     if (kind < LS_CERT_TENSOR || kind > LS_CERT_TEMPLATE || n > MAX_NAME)
         return 0;
     const uint64_t bytes = ls_cert_part_bytes(n);
@@ -268,11 +250,11 @@ static ls_status check_parts(const struct ls_cert *cert, struct ls_err *err)
 bool ls_cert_block_get(struct ls_cert_block *b, const unsigned char p[LS_CERT_BLOCK],
                        int n_layers, uint64_t *bytes)
 {
-    *b = (struct ls_cert_block){ .line = get(p + AT_LINE, 8),
-                                 .choice = get32(p + AT_CHOICE),
-                                 .n_choices = get32(p + AT_CHOICES),
-                                 .n_prompt = get32(p + AT_PROMPT),
-                                 .n_positions = get32(p + AT_BLOCK_POSITIONS) };
+    *b = (struct ls_cert_block){ .line = ls_le_get(p + AT_LINE, 8),
+                                 .choice = ls_le_get32(p + AT_CHOICE),
+                                 .n_choices = ls_le_get32(p + AT_CHOICES),
+                                 .n_prompt = ls_le_get32(p + AT_PROMPT),
+                                 .n_positions = ls_le_get32(p + AT_BLOCK_POSITIONS) };
     memcpy(b->line_digest, p + AT_LINE_DIGEST, LS_LEAF);
     memcpy(b->row_digest, p + AT_ROW_DIGEST, LS_LEAF);
     memcpy(b->leaves_root, p + AT_LEAVES_ROOT, LS_LEAF);
@@ -362,7 +344,7 @@ const unsigned char *ls_cert_leaf(const struct ls_cert *cert, const struct ls_ce
 
 int32_t ls_cert_token(const struct ls_cert_block *block, uint32_t position)
 {
-    return (int32_t)get32(block->tokens + (uint64_t)position * sizeof(int32_t));
+    return (int32_t)ls_le_get32(block->tokens + (uint64_t)position * sizeof(int32_t));
 }
 
 /* --- reading: the digests --------------------------------------------------------------------

@@ -1,5 +1,7 @@
 #include "jobs/record.h"
 
+#include "base/le.h"
+
 #include <string.h>
 
 static const unsigned char magic[4] = { 'L', 'S', 'J', '1' };
@@ -8,16 +10,13 @@ enum { FLAG_ERROR = 1, FLAG_ID = 2 };
 
 static unsigned char *put(unsigned char *at, uint64_t v, int n)
 {
-    for (int i = 0; i < n; i++)
-        at[i] = (unsigned char)(v >> 8 * i);
+    ls_le_put(at, v, n);
     return at + n;
 }
 
 static uint64_t get(const unsigned char **at, int n)
 {
-    uint64_t v = 0;
-    for (int i = 0; i < n; i++)
-        v |= (uint64_t)(*at)[i] << 8 * i;
+    const uint64_t v = ls_le_get(*at, n);
     *at += n;
     return v;
 }

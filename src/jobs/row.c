@@ -1,5 +1,7 @@
 #include "jobs/row_parts.h"
 
+#include "base/le.h"
+
 #include <string.h>
 
 #include <sodium.h>
@@ -15,8 +17,7 @@ static void add_id(struct ls_out *out, const char *prefix, const struct ls_reque
                    uint64_t line)
 {
     unsigned char number[8], digest[32];
-    for (int i = 0; i < 8; i++)
-        number[i] = (unsigned char)(line >> 8 * i);
+    ls_le_put(number, line, sizeof number);
     crypto_generichash_state state;
     crypto_generichash_init(&state, NULL, 0, sizeof digest);
     crypto_generichash_update(&state, (const unsigned char *)prefix, strlen(prefix) + 1);

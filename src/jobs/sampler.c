@@ -1,6 +1,7 @@
 #include "jobs/sampler.h"
 
 #include "base/alloc.h"
+#include "base/le.h"
 #include "base/philox.h"
 #include "kernels/math64.h"
 
@@ -33,31 +34,22 @@ void ls_sampler_scratch_finish(struct ls_sampler_scratch *scratch)
     *scratch = (struct ls_sampler_scratch){ 0 };
 }
 
-static void put_u64(unsigned char out[8], uint64_t v)
-{
-    for (int i = 0; i < 8; i++)
-        out[i] = (unsigned char)(v >> 8 * i);
-}
-
 uint64_t ls_sampler_key(uint64_t run_seed, const int64_t *request_seed, const char *custom_id,
                         size_t n_custom_id, uint32_t choice)
 {
-    unsigned char front[25] = { 0 }, back[8], digest[32];
-    put_u64(front, run_seed);
+    unsigned char front[25] = { 0 }, back[4], digest[32];
+    ls_le_put(front, run_seed, 8);
     front[8] = request_seed != NULL;
-    put_u64(front + 9, request_seed ? (uint64_t)*request_seed : 0);
-    put_u64(front + 17, n_custom_id);
-    put_u64(back, choice);
+    ls_le_put(front + 9, request_seed ? (uint64_t)*request_seed : 0, 8);
+    ls_le_put(front + 17, n_custom_id, 8);
+    ls_le_put(back, choice, sizeof back);
     crypto_generichash_state state;
     crypto_generichash_init(&state, NULL, 0, sizeof digest);
     crypto_generichash_update(&state, front, sizeof front);
     crypto_generichash_update(&state, (const unsigned char *)custom_id, n_custom_id);
-    crypto_generichash_update(&state, back, 4);
+    crypto_generichash_update(&state, back, sizeof back);
     crypto_generichash_final(&state, digest, sizeof digest);
-    uint64_t key = 0;
-    for (int i = 7; i >= 0; i--)
-        key = key << 8 | digest[i];
-    return key;
+    return ls_le_get(digest, 8);
 }
 
 /* --- how often tokens occur ------------------------------------------------------------------

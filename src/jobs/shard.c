@@ -1,5 +1,6 @@
 #include "jobs/shard.h"
 
+#include "base/le.h"
 #include "jobs/scratch_file.h"
 
 #include <errno.h>
@@ -122,8 +123,7 @@ static ls_status write_header(struct ls_shard *s, struct ls_err *err)
 {
     unsigned char length[8];
     const uint64_t n = s->reserved - sizeof length;
-    for (int i = 0; i < 8; i++)
-        length[i] = (unsigned char)(n >> 8 * i);
+    ls_le_put(length, n, sizeof length);
     ls_out_text(&s->header, "}");
     while (s->header.n < n && !s->header.failed)
         ls_out_text(&s->header, " ");

@@ -1,5 +1,6 @@
 #include "parity/export.h"
 
+#include "base/le.h"
 #include "base/size.h"
 
 #include <errno.h>
@@ -53,8 +54,7 @@ static bool put_header(FILE *out, const char *text)
 {
     const uint64_t n = ls_round_up(strlen(text), 8);
     unsigned char length[8];
-    for (int i = 0; i < 8; i++)
-        length[i] = (unsigned char)(n >> 8 * i);
+    ls_le_put(length, n, sizeof length);
     return fwrite(length, 1, 8, out) == 8 && fprintf(out, "%-*s", (int)n, text) == (int)n;
 }
 

@@ -1,5 +1,6 @@
 #include "parity/store.h"
 
+#include "base/le.h"
 #include "base/size.h"
 #include "wire/pack.h"
 
@@ -16,14 +17,6 @@ struct reader {
     bool counting; /* first pass */
 };
 
-static uint64_t number(const unsigned char *at, size_t n)
-{
-    uint64_t v = 0;
-    for (size_t i = 0; i < n; i++)
-        v |= (uint64_t)at[i] << 8 * i;
-    return v;
-}
-
 static ls_status broken(struct ls_err *err, const char *what)
 {
     return ls_fail(err, LS_E_FORMAT, "not a whole file of differences: %s", what);
@@ -37,13 +30,13 @@ bool ls_store_is(const void *image, uint64_t size)
 static ls_status read_entry(struct reader *r, struct ls_err *err)
 {
     const uint64_t left = (uint64_t)(r->end - r->at);
-    const uint64_t n = left < ENTRY_HEAD ? 0 : number(r->at, 4);
+    const uint64_t n = left < ENTRY_HEAD ? 0 : ls_le_get(r->at, 4);
     if (left < ENTRY_HEAD || n > LS_STORE_NAME || left - ENTRY_HEAD < n ||
         memchr(r->at + ENTRY_HEAD, 0, (size_t)n))
         return broken(err, "a torn entry");
-    struct ls_store_place place = { .first_position = number(r->at + 4, 8),
-                                    .rows = number(r->at + 12, 8),
-                                    .columns = number(r->at + 20, 8),
+    struct ls_store_place place = { .first_position = ls_le_get(r->at + 4, 8),
+                                    .rows = ls_le_get(r->at + 12, 8),
+                                    .columns = ls_le_get(r->at + 20, 8),
                                     .first = r->store->n_rows };
     uint64_t end, elements;
     if (place.columns < 1 || place.columns > LS_STORE_COLUMNS ||
@@ -65,13 +58,13 @@ static ls_status read_row(struct reader *r, struct ls_err *err)
 {
     struct ls_store *const store = r->store;
     const uint64_t left = (uint64_t)(r->end - r->at);
-    const uint64_t n = left < ROW_HEAD ? 0 : number(r->at + 8, 4);
+    const uint64_t n = left < ROW_HEAD ? 0 : ls_le_get(r->at + 8, 4);
     if (left < ROW_HEAD || left - ROW_HEAD < n || r->at[12] > 1 || !store->n)
         return broken(err, "a torn row");
     if (!r->counting) {
         struct ls_store_place *const e = &store->entries[store->n - 1];
         const struct ls_store_row_place place = {
-            .row = number(r->at, 8),
+            .row = ls_le_get(r->at, 8),
             .off = (uint64_t)(r->at - store->image) + ROW_HEAD,
             .bytes = (uint32_t)n,
             .packed = r->at[12],
@@ -122,7 +115,7 @@ ls_status ls_store_parse(struct ls_store *out, const void *image, uint64_t size,
     ls_status s = check_tail(image, size, err);
     if (s)
         return s;
-    const uint64_t n = number(store.image + 40, 4);
+    const uint64_t n = ls_le_get(store.image + 40, 4);
     if (n > size - HEAD - TAIL || memchr(store.image + HEAD, 0, (size_t)n))
         return broken(err, "the path of its reference");
     memcpy(store.digest, store.image + 8, 32);
@@ -131,7 +124,7 @@ ls_status ls_store_parse(struct ls_store *out, const void *image, uint64_t size,
     s = read_records(&r, store.image + HEAD + n, err);
     if (s)
         return s;
-    if (store.n != number(r.end + 1, 8) || store.n_rows != number(r.end + 9, 8))
+    if (store.n != ls_le_get(r.end + 1, 8) || store.n_rows != ls_le_get(r.end + 9, 8))
         return broken(err, "another number of records than it says");
     store.entries = ls_arena_take(arena, store.n * sizeof *store.entries);
     store.rows = ls_arena_take(arena, store.n_rows * sizeof *store.rows);

@@ -1,5 +1,6 @@
 #include "parity/store.h"
 
+#include "base/le.h"
 #include "wire/pack.h"
 
 #include <errno.h>
@@ -33,8 +34,7 @@ static ls_status put(struct ls_store_writer *w, const void *data, size_t n, stru
 
 static size_t number(unsigned char *out, uint64_t v, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        out[i] = (unsigned char)(v >> 8 * i);
+    ls_le_put(out, v, (int)n);
     return n;
 }
 

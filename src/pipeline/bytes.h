@@ -5,6 +5,8 @@
 #ifndef LS_PIPELINE_BYTES_H
 #define LS_PIPELINE_BYTES_H
 
+#include "base/le.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,15 +39,14 @@ static inline void ls_put_bytes(struct ls_writer *w, const void *bytes, size_t n
 static inline void ls_put_u64(struct ls_writer *w, uint64_t value)
 {
     unsigned char b[8];
-    for (int i = 0; i < 8; i++)
-        b[i] = (unsigned char)(value >> (8 * i));
+    ls_le_put(b, value, sizeof b);
     ls_put_bytes(w, b, sizeof b);
 }
 
 static inline void ls_put_u32(struct ls_writer *w, uint32_t value)
 {
-    const unsigned char b[4] = { (unsigned char)value, (unsigned char)(value >> 8),
-                                 (unsigned char)(value >> 16), (unsigned char)(value >> 24) };
+    unsigned char b[4];
+    ls_le_put(b, value, sizeof b);
     ls_put_bytes(w, b, sizeof b);
 }
 
@@ -78,17 +79,14 @@ static inline uint64_t ls_get_u64(struct ls_reader *r)
 {
     unsigned char b[8];
     ls_get_bytes(r, b, sizeof b);
-    uint64_t value = 0;
-    for (int i = 0; i < 8; i++)
-        value |= (uint64_t)b[i] << (8 * i);
-    return value;
+    return ls_le_get(b, sizeof b);
 }
 
 static inline uint32_t ls_get_u32(struct ls_reader *r)
 {
     unsigned char b[4];
     ls_get_bytes(r, b, sizeof b);
-    return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+    return ls_le_get32(b);
 }
 
 static inline int32_t ls_get_i32(struct ls_reader *r)

@@ -1,6 +1,7 @@
 #include "stage/step.h"
 
 #include "base/alloc.h"
+#include "base/le.h"
 #include "base/size.h"
 #include "kernels/kernels.h"
 #include "model/arch.h"
@@ -97,19 +98,15 @@ size_t ls_step_bytes(const struct ls_step *step)
 
 static unsigned char *put_words(unsigned char *out, const uint32_t *words, int n)
 {
-    for (int i = 0; i < n; i++, out += WORD) {
-        out[0] = (unsigned char)words[i];
-        out[1] = (unsigned char)(words[i] >> 8);
-        out[2] = (unsigned char)(words[i] >> 16);
-        out[3] = (unsigned char)(words[i] >> 24);
-    }
+    for (int i = 0; i < n; i++, out += WORD)
+        ls_le_put(out, words[i], WORD);
     return out;
 }
 
 static const unsigned char *get_words(uint32_t *words, const unsigned char *in, int n)
 {
     for (int i = 0; i < n; i++, in += WORD)
-        words[i] = in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
+        words[i] = ls_le_get32(in);
     return in;
 }
 

@@ -1,5 +1,6 @@
 #include "tensor/checkpoint.h"
 
+#include "base/le.h"
 #include "tensor/folder.h"
 #include "tensor/mapping.h"
 #include "tensor/shard_index.h"
@@ -260,8 +261,7 @@ ls_status ls_checkpoint_resident_bytes(const struct ls_checkpoint *ckpt, uint64_
 static void digest_u64(crypto_generichash_state *state, uint64_t v)
 {
     unsigned char le[8];
-    for (int i = 0; i < 8; i++)
-        le[i] = (unsigned char)(v >> (8 * i));
+    ls_le_put(le, v, sizeof le);
     crypto_generichash_update(state, le, sizeof le);
 }
 

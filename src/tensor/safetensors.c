@@ -1,5 +1,6 @@
 #include "tensor/safetensors.h"
 
+#include "base/le.h"
 #include "base/size.h"
 
 #include <inttypes.h>
@@ -17,14 +18,6 @@ struct image {
     uint64_t data_bytes;
 };
 
-static uint64_t le64(const unsigned char *p)
-{
-    uint64_t v = 0;
-    for (int i = 0; i < LENGTH_BYTES; i++)
-        v |= (uint64_t)p[i] << (8 * i);
-    return v;
-}
-
 static ls_status load_header(const unsigned char *bytes, uint64_t size, json_t **header,
                              struct image *image, struct ls_err *err)
 {
@@ -33,7 +26,7 @@ static ls_status load_header(const unsigned char *bytes, uint64_t size, json_t *
                        "%" PRIu64
                        " bytes are too few for a safetensors file (header length: %d)",
                        size, LENGTH_BYTES);
-    const uint64_t n = le64(bytes);
+    const uint64_t n = ls_le_get(bytes, LENGTH_BYTES);
     if (n > LS_SAFETENSORS_MAX_HEADER)
         return ls_fail(err, LS_E_FORMAT, "header of %" PRIu64 " bytes is over the limit of %d",
                        n, LS_SAFETENSORS_MAX_HEADER);

@@ -1,6 +1,7 @@
 #include "wire/card.h"
 
 #include "base/guard.h"
+#include "base/le.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -28,17 +29,6 @@ const char *ls_secret_origin_name(enum ls_secret_origin origin)
     return (unsigned)origin < LS_N_SECRET_ORIGINS ? names[origin] : "unknown";
 }
 
-static void put32(unsigned char *p, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (unsigned char)(value >> (8 * i));
-}
-
-static uint32_t get32(const unsigned char *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 /* Cut to the room less one, so that the other end always finds a zero. */
 static void put_text(unsigned char *p, const char *text, size_t room)
 {
@@ -62,8 +52,8 @@ void ls_card_encode(const struct ls_card *card, unsigned char out[LS_CARD_BYTES]
     out[AT_PHASE] = (unsigned char)card->phase;
     out[AT_LEVEL] = (unsigned char)card->level;
     out[AT_ORIGIN] = (unsigned char)card->origin;
-    put32(out + AT_SUITES, card->suites);
-    put32(out + AT_STATUS, card->status);
+    ls_le_put(out + AT_SUITES, card->suites, 4);
+    ls_le_put(out + AT_STATUS, card->status, 4);
     memcpy(out + AT_RUN_ID, card->run_id, LS_RUN_ID);
     memcpy(out + AT_NAME, card->name, LS_SECRET_NAME);
     put_text(out + AT_HOST, card->host, LS_CARD_HOST);
@@ -81,7 +71,7 @@ ls_status ls_card_decode(struct ls_card *card, const unsigned char *bytes, uint6
                        "rank %" PRIu32 ": the first message, of %" PRIu64
                        " bytes, is not one of this program",
                        from, n);
-    uint32_t status = get32(bytes + AT_STATUS);
+    uint32_t status = ls_le_get32(bytes + AT_STATUS);
     bool zero = !bytes[AT_ZERO] && !bytes[AT_ZERO + 1] && !bytes[AT_ZERO + 2];
     if (!LS_GUARD("card-fields"))
         status %= LS_N_STATUS;
@@ -91,7 +81,7 @@ ls_status ls_card_decode(struct ls_card *card, const unsigned char *bytes, uint6
     struct ls_card got = { .phase = (enum ls_card_phase)bytes[AT_PHASE],
                            .level = (enum ls_level)bytes[AT_LEVEL],
                            .origin = (enum ls_secret_origin)bytes[AT_ORIGIN],
-                           .suites = get32(bytes + AT_SUITES),
+                           .suites = ls_le_get32(bytes + AT_SUITES),
                            .status = (ls_status)status };
     memcpy(got.run_id, bytes + AT_RUN_ID, LS_RUN_ID);
     memcpy(got.name, bytes + AT_NAME, LS_SECRET_NAME);

@@ -1,6 +1,7 @@
 #include "wire/frame.h"
 
 #include "base/guard.h"
+#include "base/le.h"
 #include "base/size.h"
 #include "tensor/dtype.h"
 
@@ -38,25 +39,6 @@ enum { KNOWN_FLAGS = LS_FLAG_PACKED | LS_FLAG_SEALED | LS_FLAG_MORE };
 
 static const unsigned char magic[4] = { 'L', 'K', 'S', '1' };
 
-static void put(unsigned char *p, uint64_t value, int n_bytes)
-{
-    for (int i = 0; i < n_bytes; i++)
-        p[i] = (unsigned char)(value >> (8 * i));
-}
-
-static uint64_t get(const unsigned char *p, int n_bytes)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < n_bytes; i++)
-        value |= (uint64_t)p[i] << (8 * i);
-    return value;
-}
-
-static uint32_t get32(const unsigned char *p)
-{
-    return (uint32_t)get(p, 4);
-}
-
 static bool all_zero(const unsigned char *p, size_t n)
 {
     unsigned char any = 0;
@@ -69,26 +51,26 @@ static void encode(unsigned char *h, const struct ls_frame *f)
 {
     memset(h, 0, LS_FRAME_HEADER);
     memcpy(h + AT_MAGIC, magic, sizeof magic);
-    put(h + AT_VERSION, LS_FRAME_VERSION, 2);
+    ls_le_put(h + AT_VERSION, LS_FRAME_VERSION, 2);
     h[AT_KIND] = f->kind;
     h[AT_FLAGS] = f->flags;
     memcpy(h + AT_RUN_ID, f->run_id, LS_RUN_ID);
-    put(h + AT_SOURCE, f->source, 4);
-    put(h + AT_DESTINATION, f->destination, 4);
-    put(h + AT_SEQUENCE, f->sequence, 8);
-    put(h + AT_ID, f->id, 8);
-    put(h + AT_NONCE, f->nonce, 8);
-    put(h + AT_STEP, f->step, 4);
-    put(h + AT_ROWS, f->rows, 4);
+    ls_le_put(h + AT_SOURCE, f->source, 4);
+    ls_le_put(h + AT_DESTINATION, f->destination, 4);
+    ls_le_put(h + AT_SEQUENCE, f->sequence, 8);
+    ls_le_put(h + AT_ID, f->id, 8);
+    ls_le_put(h + AT_NONCE, f->nonce, 8);
+    ls_le_put(h + AT_STEP, f->step, 4);
+    ls_le_put(h + AT_ROWS, f->rows, 4);
     h[AT_DTYPE] = f->dtype;
     h[AT_NDIM] = f->ndim;
     for (int i = 0; i < LS_FRAME_DIMS; i++)
-        put(h + AT_DIMS + 4 * i, f->dims[i], 4);
-    put(h + AT_TABLE_BYTES, f->table_bytes, 4);
-    put(h + AT_TENSOR_BYTES, f->tensor_bytes, 8);
-    put(h + AT_PAYLOAD_BYTES, f->payload_bytes, 8);
-    put(h + AT_EPOCH, f->epoch, 4);
-    put(h + AT_CHUNK_OFFSET, f->chunk_offset, 8);
+        ls_le_put(h + AT_DIMS + 4 * i, f->dims[i], 4);
+    ls_le_put(h + AT_TABLE_BYTES, f->table_bytes, 4);
+    ls_le_put(h + AT_TENSOR_BYTES, f->tensor_bytes, 8);
+    ls_le_put(h + AT_PAYLOAD_BYTES, f->payload_bytes, 8);
+    ls_le_put(h + AT_EPOCH, f->epoch, 4);
+    ls_le_put(h + AT_CHUNK_OFFSET, f->chunk_offset, 8);
 }
 
 void ls_frame_read_header(struct ls_frame *f, const unsigned char h[LS_FRAME_HEADER])
@@ -96,22 +78,22 @@ void ls_frame_read_header(struct ls_frame *f, const unsigned char h[LS_FRAME_HEA
     f->kind = h[AT_KIND];
     f->flags = h[AT_FLAGS];
     memcpy(f->run_id, h + AT_RUN_ID, LS_RUN_ID);
-    f->source = get32(h + AT_SOURCE);
-    f->destination = get32(h + AT_DESTINATION);
-    f->sequence = get(h + AT_SEQUENCE, 8);
-    f->id = get(h + AT_ID, 8);
-    f->nonce = get(h + AT_NONCE, 8);
-    f->step = get32(h + AT_STEP);
-    f->rows = get32(h + AT_ROWS);
+    f->source = ls_le_get32(h + AT_SOURCE);
+    f->destination = ls_le_get32(h + AT_DESTINATION);
+    f->sequence = ls_le_get(h + AT_SEQUENCE, 8);
+    f->id = ls_le_get(h + AT_ID, 8);
+    f->nonce = ls_le_get(h + AT_NONCE, 8);
+    f->step = ls_le_get32(h + AT_STEP);
+    f->rows = ls_le_get32(h + AT_ROWS);
     f->dtype = h[AT_DTYPE];
     f->ndim = h[AT_NDIM];
     for (int i = 0; i < LS_FRAME_DIMS; i++)
-        f->dims[i] = get32(h + AT_DIMS + 4 * i);
-    f->table_bytes = get32(h + AT_TABLE_BYTES);
-    f->tensor_bytes = get(h + AT_TENSOR_BYTES, 8);
-    f->payload_bytes = get(h + AT_PAYLOAD_BYTES, 8);
-    f->epoch = get32(h + AT_EPOCH);
-    f->chunk_offset = get(h + AT_CHUNK_OFFSET, 8);
+        f->dims[i] = ls_le_get32(h + AT_DIMS + 4 * i);
+    f->table_bytes = ls_le_get32(h + AT_TABLE_BYTES);
+    f->tensor_bytes = ls_le_get(h + AT_TENSOR_BYTES, 8);
+    f->payload_bytes = ls_le_get(h + AT_PAYLOAD_BYTES, 8);
+    f->epoch = ls_le_get32(h + AT_EPOCH);
+    f->chunk_offset = ls_le_get(h + AT_CHUNK_OFFSET, 8);
 }
 
 void ls_frame_write_header(unsigned char header[LS_FRAME_HEADER], struct ls_frame *frame,
@@ -154,7 +136,7 @@ static ls_status check_version(const unsigned char *h, unsigned level_flags, uin
 {
     if (LS_GUARD("magic") && memcmp(h + AT_MAGIC, magic, sizeof magic) != 0)
         return ls_fail(err, LS_E_VERSION, "frame from rank %" PRIu32 ": no LKS1 magic", from);
-    unsigned version = (unsigned)get(h + AT_VERSION, 2);
+    unsigned version = (unsigned)ls_le_get(h + AT_VERSION, 2);
     if (LS_GUARD("version") && version != LS_FRAME_VERSION)
         return ls_fail(err, LS_E_VERSION,
                        "frame from rank %" PRIu32 ": version %u, this program speaks %d", from,

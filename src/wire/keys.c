@@ -1,6 +1,7 @@
 #include "wire/keys.h"
 
 #include "base/guard.h"
+#include "base/le.h"
 
 #include <inttypes.h>
 #include <sodium.h>
@@ -34,17 +35,6 @@ struct ls_handshake {
     unsigned char receiving[LS_KEY_BYTES], sending[LS_KEY_BYTES]; /* shared halves */
 };
 
-static void put32(unsigned char *p, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (unsigned char)(value >> (8 * i));
-}
-
-static uint32_t get32(const unsigned char *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 static void prove(const struct ls_handshake *x, const unsigned char *hello,
                   unsigned char proof[PROOF_BYTES])
 {
@@ -60,8 +50,8 @@ static void write_hello(struct ls_handshake *x, const unsigned char *public_key)
     h[AT_LEVEL] = (unsigned char)x->pair.level;
     h[AT_SUITE] = (unsigned char)x->pair.suite;
     memcpy(h + AT_RUN_ID, x->pair.run_id, LS_RUN_ID);
-    put32(h + AT_FROM, x->pair.self);
-    put32(h + AT_TO, x->pair.peer);
+    ls_le_put(h + AT_FROM, x->pair.self, 4);
+    ls_le_put(h + AT_TO, x->pair.peer, 4);
     memcpy(h + AT_PUBLIC, public_key, crypto_kx_PUBLICKEYBYTES);
     prove(x, h, h + AT_PROOF);
 }
@@ -112,11 +102,12 @@ static ls_status check_hello(const struct ls_pair *pair, const unsigned char *h,
         return ls_fail(err, LS_E_WRONG_LINK, "hello from rank %" PRIu32 ": of another run",
                        pair->peer);
     if (LS_GUARD("hello-ranks") &&
-        (get32(h + AT_FROM) != pair->peer || get32(h + AT_TO) != pair->self))
+        (ls_le_get32(h + AT_FROM) != pair->peer || ls_le_get32(h + AT_TO) != pair->self))
         return ls_fail(err, LS_E_WRONG_LINK,
                        "hello from rank %" PRIu32 " to rank %" PRIu32 ": names ranks %" PRIu32
                        " and %" PRIu32,
-                       pair->peer, pair->self, get32(h + AT_FROM), get32(h + AT_TO));
+                       pair->peer, pair->self, ls_le_get32(h + AT_FROM),
+                       ls_le_get32(h + AT_TO));
     if (LS_GUARD("hello-level") && (h[AT_LEVEL] != pair->level || h[AT_SUITE] != pair->suite))
         return ls_fail(err, LS_E_REFUSED,
                        "rank %" PRIu32 " has link level %s with %s, rank %" PRIu32
@@ -173,9 +164,9 @@ static void derive(const struct ls_handshake *x, uint32_t channel, bool sending,
                    unsigned char key[LS_KEY_BYTES])
 {
     unsigned char place[12];
-    put32(place, sending ? x->pair.self : x->pair.peer);
-    put32(place + 4, sending ? x->pair.peer : x->pair.self);
-    put32(place + 8, channel);
+    ls_le_put(place, sending ? x->pair.self : x->pair.peer, 4);
+    ls_le_put(place + 4, sending ? x->pair.peer : x->pair.self, 4);
+    ls_le_put(place + 8, channel, 4);
     const struct ls_secret_part parts[] = {
         { sending ? x->sending : x->receiving, LS_KEY_BYTES }, { place, sizeof place }
     };

@@ -1,6 +1,7 @@
 #include "wire/seal.h"
 
 #include "base/guard.h"
+#include "base/le.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -125,10 +126,8 @@ void ls_seal_set_epoch_limits(struct ls_seal *seal, uint64_t max_frames, uint64_
 
 static void make_nonce(unsigned char nonce[NONCE_BYTES], const struct ls_frame *frame)
 {
-    for (int i = 0; i < 4; i++)
-        nonce[i] = (unsigned char)(frame->epoch >> (8 * i));
-    for (int i = 0; i < 8; i++)
-        nonce[4 + i] = (unsigned char)(frame->sequence >> (8 * i));
+    ls_le_put(nonce, frame->epoch, 4);
+    ls_le_put(nonce + 4, frame->sequence, 8);
 }
 
 /* The parts of a frame that are encrypted and that are only authenticated. Level signed has an
