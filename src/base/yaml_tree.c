@@ -3,6 +3,8 @@
 #include <string.h>
 #include <yaml.h>
 
+static const char tagged[] = "has a tag or an anchor, which are not read";
+
 struct reader {
     const char *path;
     struct ls_arena *arena;
@@ -28,6 +30,14 @@ static ls_status next_event(struct reader *r, yaml_event_t *event, struct ls_err
                    r->parser.problem ? r->parser.problem : "not YAML", err);
 }
 
+/* what: behind the name of what is wrong there. */
+static ls_status fail_node(const struct reader *r, const struct ls_yaml *node, const char *what,
+                           struct ls_err *err)
+{
+    return ls_fail(err, LS_E_USAGE, "%s:%d: %.200s %s", r->path, node->line,
+                   node->key ? node->key : "a value", what);
+}
+
 static ls_status no_memory(const struct reader *r, struct ls_err *err)
 {
     return ls_fail(err, LS_E_MEMORY, "%s: no memory for its contents", r->path);
@@ -39,9 +49,9 @@ static ls_status read_scalar(struct reader *r, const yaml_event_t *event, struct
     const char *const value = (const char *)event->data.scalar.value;
     const size_t n = event->data.scalar.length;
     if (event->data.scalar.tag || event->data.scalar.anchor)
-        return fail_at(r, node->line, "a tag or an anchor, which are not read", err);
+        return fail_node(r, node, tagged, err);
     if (memchr(value, 0, n))
-        return fail_at(r, node->line, "a value that holds a zero byte", err);
+        return fail_node(r, node, "holds a zero byte", err);
     node->text = ls_arena_text(r->arena, value, n);
     if (!node->text)
         return no_memory(r, err);
@@ -54,31 +64,29 @@ static ls_status read_node(struct reader *r, const yaml_event_t *event, struct l
                            int depth, struct ls_err *err);
 
 /* Takes the next event for a key; *more is false at the end of the mapping. */
-static ls_status read_key(struct reader *r, const struct ls_yaml *map, const char **key,
+static ls_status read_key(struct reader *r, const struct ls_yaml *map, struct ls_yaml *key,
                           bool *more, struct ls_err *err)
 {
     yaml_event_t event;
-    struct ls_yaml node = { .kind = LS_YAML_SCALAR };
+    struct ls_yaml node = { .kind = LS_YAML_SCALAR, .key = "a key" };
     ls_status s = next_event(r, &event, err);
     if (s)
         return s;
     node.line = line_of(&event);
     *more = event.type != YAML_MAPPING_END_EVENT;
     if (*more)
-        s = event.type == YAML_SCALAR_EVENT
-                ? read_scalar(r, &event, &node, err)
-                : fail_at(r, node.line, "a key that is not a single value", err);
+        s = event.type == YAML_SCALAR_EVENT ? read_scalar(r, &event, &node, err)
+                                            : fail_node(r, &node, "is not a single value", err);
     yaml_event_delete(&event);
     if (s || !*more)
         return s;
-    *key = node.text;
+    *key = node;
     if (map->n >= LS_YAML_KEYS)
         return fail_at(r, node.line, "more keys than a mapping may have", err);
-    return ls_yaml_find(map, *key) ? ls_fail(err, LS_E_USAGE,
-                                             "%s:%d: '%s' is given a second "
-                                             "time",
-                                             r->path, node.line, *key)
-                                   : LS_OK;
+    if (ls_yaml_find(map, key->text))
+        return ls_fail(err, LS_E_USAGE, "%s:%d: '%s' is given a second time", r->path,
+                       key->line, key->text);
+    return LS_OK;
 }
 
 /* One child of a list or mapping; *more is false at its end. */
@@ -86,7 +94,7 @@ static ls_status read_child(struct reader *r, struct ls_yaml *parent, struct ls_
                             int depth, bool *more, struct ls_err *err)
 {
     yaml_event_t event;
-    const char *key = NULL;
+    struct ls_yaml key = { .text = NULL };
     ls_status s = LS_OK;
     *more = true;
     if (parent->kind == LS_YAML_MAP)
@@ -99,8 +107,10 @@ static ls_status read_child(struct reader *r, struct ls_yaml *parent, struct ls_
     *more = event.type != YAML_SEQUENCE_END_EVENT;
     struct ls_yaml *const node = *more ? ls_arena_take(r->arena, sizeof *node) : NULL;
     if (node) {
-        node->key = key;
+        node->key = key.text;
         s = read_node(r, &event, node, depth + 1, err);
+        if (key.text)
+            node->line = key.line;
         **tail = node;
         *tail = (struct ls_yaml **)(uintptr_t)&node->next;
         parent->n++;
@@ -118,14 +128,14 @@ static ls_status read_node(struct reader *r, const yaml_event_t *event, struct l
     if (event->type == YAML_SCALAR_EVENT)
         return read_scalar(r, event, node, err);
     if (event->type != YAML_MAPPING_START_EVENT && event->type != YAML_SEQUENCE_START_EVENT)
-        return fail_at(r, node->line, "an alias, which is not read", err);
+        return fail_node(r, node, "is an alias, which is not read", err);
     const bool map = event->type == YAML_MAPPING_START_EVENT;
     node->kind = map ? LS_YAML_MAP : LS_YAML_LIST;
     if (map ? event->data.mapping_start.anchor || event->data.mapping_start.tag
             : event->data.sequence_start.anchor || event->data.sequence_start.tag)
-        return fail_at(r, node->line, "a tag or an anchor, which are not read", err);
+        return fail_node(r, node, tagged, err);
     if (depth >= LS_YAML_DEPTH)
-        return fail_at(r, node->line, "nested too deep", err);
+        return fail_node(r, node, "is nested too deep", err);
     struct ls_yaml **tail = (struct ls_yaml **)(uintptr_t)&node->first;
     bool more = true;
     ls_status s = LS_OK;

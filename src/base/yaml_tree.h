@@ -1,4 +1,4 @@
-/* One YAML document as a tree, for files that are more than a list of options.
+/* One YAML document as a tree: configuration files, sweeps, mappings of dumps.
  *
  * Layer: base. Local; knows YAML, never what a key means. Read event by event: anchors,
  * aliases, tags, a second document, nesting deeper than LS_YAML_DEPTH, more than LS_YAML_KEYS
@@ -19,7 +19,7 @@ enum ls_yaml_kind { LS_YAML_SCALAR, LS_YAML_LIST, LS_YAML_MAP };
 
 struct ls_yaml {
     enum ls_yaml_kind kind;
-    int line;                    /* from 1 */
+    int line;                    /* from 1; in a mapping its key's */
     const char *key;             /* in a mapping; else NULL */
     const char *text;            /* of a scalar, zero-terminated; NULL for the others */
     bool empty;                  /* a scalar that says nothing: absent, ~ or null, unquoted */
