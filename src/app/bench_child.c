@@ -1,8 +1,9 @@
 #include "app/bench_child.h"
 
+#include "app/child.h"
+
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,7 +87,7 @@ void ls_bench_folder_remove(struct ls_bench_folder *f)
     f->path[0] = 0;
 }
 
-/* --- a child ---------------------------------------------------------------------------------
+/* --- a run ---------------------------------------------------------------------------------
  */
 
 static double now_s(void)
@@ -96,46 +97,24 @@ static double now_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* More ranks than slots are what bench pipeline and link ask about. */
-static void become(const char *const *words)
+ls_status ls_bench_run(const char *const *words, struct rusage *used, struct ls_err *err)
 {
+    pid_t pid;
+    int status;
+    const struct ls_child child = { .words = words, .out = "/dev/null" };
+    /* More ranks than slots are what bench pipeline and link ask about. */
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
     setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 1);
-    const int null = open("/dev/null", O_RDWR);
-    if (null >= 0) {
-        dup2(null, STDIN_FILENO);
-        dup2(null, STDOUT_FILENO);
-    }
-    execvp(words[0], (char *const *)(uintptr_t)words);
-    _exit(127);
+    ls_status s = ls_child_start(&pid, &child, err);
+    if (!s)
+        s = ls_child_wait(pid, &status, used, err);
+    if (!s && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
+        s = ls_fail(err, LS_E_IO, "%s: the run that was to be measured ended with %d", words[0],
+                    WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    return s;
 }
 
-static ls_status wait_for(pid_t child, const char *name, struct rusage *used,
-                          struct ls_err *err)
-{
-    int status = 0;
-    while (wait4(child, &status, 0, used) < 0)
-        if (errno != EINTR)
-            return ls_fail(err, LS_E_IO, "%s: %s", name, strerror(errno));
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        return ls_fail(err, LS_E_IO, "%s: cannot be started", name);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return ls_fail(err, LS_E_IO, "%s: the run that was to be measured ended with %d", name,
-                       WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-    return LS_OK;
-}
-
-ls_status ls_child_run(const char *const *words, struct rusage *used, struct ls_err *err)
-{
-    const pid_t child = fork();
-    if (child == 0)
-        become(words);
-    if (child < 0)
-        return ls_fail(err, LS_E_IO, "no process can be started: %s", strerror(errno));
-    return wait_for(child, words[0], used, err);
-}
-
-ls_status ls_child_measure(struct ls_child_run *run, const struct ls_bench_folder *f,
+ls_status ls_bench_measure(struct ls_bench_outcome *run, const struct ls_bench_folder *f,
                            const char *const *words, struct ls_err *err)
 {
     char manifest[340];
@@ -143,7 +122,7 @@ ls_status ls_child_measure(struct ls_child_run *run, const struct ls_bench_folde
     json_error_t why;
     remove_results(f);
     const double begin = now_s();
-    const ls_status s = ls_child_run(words, &used, err);
+    const ls_status s = ls_bench_run(words, &used, err);
     if (s)
         return s;
     run->wall_s = now_s() - begin;

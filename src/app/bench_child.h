@@ -8,7 +8,7 @@
 #include <jansson.h>
 #include <sys/resource.h>
 
-enum { LS_CHILD_WORDS = 40 };
+enum { LS_BENCH_WORDS = 40 };
 
 /* A folder of our own under TMPDIR, with the requests and the results of one run at a time. */
 struct ls_bench_folder {
@@ -24,7 +24,7 @@ ls_status ls_bench_folder_make(struct ls_bench_folder *f, const char *input, int
 /* Removes it and what is in it; takes a zeroed struct. */
 void ls_bench_folder_remove(struct ls_bench_folder *f);
 
-struct ls_child_run {
+struct ls_bench_outcome {
     double wall_s;    /* of the whole process, from its start to its end */
     double peak_mb;   /* resident, of the largest process */
     json_t *manifest; /* owned by the caller */
@@ -32,9 +32,9 @@ struct ls_child_run {
 
 /* Runs words (the first is looked for in PATH; ended by NULL) with its output dropped. used:
  * what it took. LS_E_IO when it cannot be started or does not end well. */
-ls_status ls_child_run(const char *const *words, struct rusage *used, struct ls_err *err);
+ls_status ls_bench_run(const char *const *words, struct rusage *used, struct ls_err *err);
 /* The same for a run of a job, after removing the former results. */
-ls_status ls_child_measure(struct ls_child_run *run, const struct ls_bench_folder *f,
+ls_status ls_bench_measure(struct ls_bench_outcome *run, const struct ls_bench_folder *f,
                            const char *const *words, struct ls_err *err);
 
 #endif

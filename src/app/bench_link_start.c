@@ -12,7 +12,7 @@ static const enum ls_opt passed_on[] = { LS_OPT_MATCH, LS_OPT_SECONDS, LS_OPT_RE
                                          LS_OPT_SECRET_FILE, LS_OPT_FRAME };
 
 struct words {
-    const char *of[LS_CHILD_WORDS];
+    const char *of[LS_BENCH_WORDS];
     char options[sizeof passed_on / sizeof passed_on[0]][64];
     int n;
 };
@@ -57,7 +57,7 @@ ls_status ls_bench_link_start(const struct ls_link_bench *b, struct ls_err *err)
         put(&w, launch[i]);
     put_options(&w, &b->app->options);
     if (!s)
-        s = ls_child_run(w.of, &used, err);
+        s = ls_bench_run(w.of, &used, err);
     if (!s)
         s = ls_results_take(b->results, f.output, err);
     ls_bench_folder_remove(&f);

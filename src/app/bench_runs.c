@@ -49,7 +49,7 @@ static double number(const json_t *object, const char *key)
     return json_number_value(json_object_get(object, key));
 }
 
-static void note(struct series *s, const struct ls_child_run *run, int ranks)
+static void note(struct series *s, const struct ls_bench_outcome *run, int ranks)
 {
     const json_t *const m = run->manifest, *const stages = json_object_get(m, "stages");
     const json_t *const times = json_object_get(m, "times");
@@ -83,7 +83,7 @@ static void note(struct series *s, const struct ls_child_run *run, int ranks)
  */
 
 struct command {
-    const char *words[LS_CHILD_WORDS];
+    const char *words[LS_BENCH_WORDS];
     int n;
     char ranks[16], threads[16], self[4096];
 };
@@ -127,8 +127,8 @@ static ls_status repeat(struct series *s, const struct ls_run_bench *b,
     struct command c;
     ls_status st = make_command(&c, b, f, ranks, err);
     for (int i = 0; !st && i <= b->repeats; i++) {
-        struct ls_child_run run = { .manifest = NULL };
-        st = ls_child_measure(&run, f, c.words, err);
+        struct ls_bench_outcome run = { .manifest = NULL };
+        st = ls_bench_measure(&run, f, c.words, err);
         if (!st && i > 0)
             note(s, &run, ranks);
         json_decref(run.manifest);

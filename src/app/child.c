@@ -27,8 +27,11 @@ static void follow(pid_t parent)
         _exit(127);
 }
 
+/* NULL: stays as it is. */
 static int redirect(int to, const char *path, int flags)
 {
+    if (!path)
+        return 0;
     const int fd = open(path, flags | O_CLOEXEC, 0666);
     return fd < 0 || dup2(fd, to) < 0 ? -1 : 0;
 }
@@ -88,6 +91,14 @@ ls_status ls_child_start(pid_t *pid, const struct ls_child *child, struct ls_err
 bool ls_child_has_ended(pid_t pid, int *status)
 {
     return waitpid(pid, status, WNOHANG) == pid;
+}
+
+ls_status ls_child_wait(pid_t pid, int *status, struct rusage *used, struct ls_err *err)
+{
+    while (wait4(pid, status, 0, used) < 0)
+        if (errno != EINTR)
+            return ls_fail(err, LS_E_IO, "waiting for a process: %s", strerror(errno));
+    return LS_OK;
 }
 
 void ls_child_stop(pid_t pid)
