@@ -3,7 +3,7 @@
 
     count.py TESTLOG.json...
 
-Above it stand the last lines of what each failed test printed. Exit status 1 when a test failed, when a log is
+Above it stand, of what each failed test printed, its first complaints and its last lines. Exit status 1 when a test failed, when a log is
 missing, or when nothing was run.
 """
 import json
@@ -11,7 +11,14 @@ import pathlib
 import sys
 
 LAST_LINES = 6
+COMPLAINTS, COMPLAINT_LINES = ("WRONG", "FAIL"), 12
 PASSED, SKIPPED = {"OK", "EXPECTEDFAIL"}, {"SKIP", "IGNORED"}
+
+
+def telling(lines):
+    first = next((i for i, line in enumerate(lines) if any(word in line for word in COMPLAINTS)), None)
+    end = 0 if first is None else first + COMPLAINT_LINES
+    return lines[first or 0:end] + lines[max(end, len(lines) - LAST_LINES):]
 
 
 def main():
@@ -30,7 +37,7 @@ def main():
             else:
                 failed.append("%s: %s" % (test["name"], test["result"]))
                 lines = (test.get("stdout", "") + test.get("stderr", "")).splitlines()
-                said += ["%s | %s" % (test["name"], last[:400]) for last in lines[-LAST_LINES:]]
+                said += ["%s | %s" % (test["name"], line[:400]) for line in telling(lines)]
     for name in skipped:
         print("skipped: %s" % name)
     for line in said:

@@ -84,9 +84,16 @@ def check_run(site):
 
 
 def check_no_pmi(site):
-    """srun without PMI starts processes that know nothing of each other: refused, once, with the remedy."""
+    """srun without PMI starts processes that know nothing of each other: refused, once, with the remedy. Nor does a
+    rank that starts late change the exit code, here or after bad usage."""
+    late = site.folder / "late"
+    late.write_text('#!/bin/sh\n[ "${SLURM_PROCID:-0}" -ne 2 ] || sleep 0.7\nexec "%s" "$@"\n' % harness.binary())
+    late.chmod(0o755)
+    job = site.submit("slurm/run.sbatch", "none.jsonl", "--dtype", "f7", LOCKSTEP=str(late))
+    state = site.slurm.wait_job(job)
+    say(state["ExitCode"] == "2:0", "bad usage: %s\n%s" % (state["ExitCode"], site.log(job)))
     for kind in ("none", "pmi2"):
-        job = site.submit("slurm/run.sbatch", "none.jsonl", SITE="", MPI_TYPE=kind)
+        job = site.submit("slurm/run.sbatch", "none.jsonl", SITE="", MPI_TYPE=kind, LOCKSTEP=str(late))
         state = site.slurm.wait_job(job)
         lines = [line for line in site.log(job).splitlines() if "lockstep: " in line]
         say(state["ExitCode"] == "3:0" and len(lines) == 1 and "srun started 3 processes" in lines[0] and

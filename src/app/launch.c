@@ -8,6 +8,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+enum { LET_OTHERS_END_S = 2 };
+
 /* A step of one task that has no PMI needs no MPI, and MPI_Init would fail in it. */
 bool ls_launch_is_mpi(void)
 {
@@ -57,4 +59,12 @@ void ls_launch_limit(const char *what, int seconds, int code)
         sigaction(SIGALRM, &action, NULL);
     }
     setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+void ls_launch_let_others_end(void)
+{
+    struct ls_launch launch;
+    ls_launch_look(&launch);
+    if (launch.n_ranks > 1 && launch.launcher != LS_LAUNCHER_MPIRUN)
+        sleep(LET_OTHERS_END_S);
 }

@@ -85,11 +85,13 @@ static int flush_output(const struct ls_app *app, int code)
 
 /* After a failure in which a peer did not come to the common end, MPI is still up: the launcher
  * must hear of it now and not when somebody notices. */
-static void end_peers(int code)
+static void end_peers(const struct ls_app *app, int code)
 {
     int up = 0, down = 0, size = 1;
     MPI_Initialized(&up);
     MPI_Finalized(&down);
+    if (!up && app->rank == 0 && code != LS_EXIT_GOOD)
+        ls_launch_let_others_end();
     if (!up || down)
         return;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -117,6 +119,6 @@ int main(int argc, char **argv)
     if (code < 0)
         code = run_command(&app, argc - 1, argv + 1);
     code = flush_output(&app, code);
-    end_peers(code);
+    end_peers(&app, code);
     return app.rank == 0 ? code : LS_EXIT_GOOD;
 }
