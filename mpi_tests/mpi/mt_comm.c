@@ -1,10 +1,11 @@
-/* Links over MPI, under 1, 2, 3, 4 ranks: order, floods in both directions on both sides of the
- * eager limit, limits, full rings, ends. The test initialises MPI itself, so that it can make
- * and destroy a comm per scenario. */
+/* Links over MPI, under 1 to 5 ranks, over shared memory and over TCP: order, floods in both
+ * directions on both sides of the eager limit, limits, full rings, ends. The test initialises
+ * MPI itself, so that it can make and destroy a comm per scenario. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "check.h"
-#include "comm/comm.h"
+#include "comm/backend.h"
+#include "comm/launcher.h"
 
 #include <limits.h>
 #include <mpi.h>
@@ -78,14 +79,22 @@ static bool try_receive(struct ls_link *link, int from, int number, uint64_t wan
     return true;
 }
 
+typedef uint64_t length_fn(int number, uint64_t bytes);
+
 /* Lengths differ from message to message, the first and the largest being exactly `bytes`. */
-static uint64_t length_of(int number, uint64_t bytes)
+static uint64_t mixed(int number, uint64_t bytes)
 {
     return number % 3 == 0 ? bytes : number % 3 == 1 ? bytes - bytes / 3 : bytes / 1000;
 }
 
+/* Every length from `bytes` downwards. */
+static uint64_t descending(int number, uint64_t bytes)
+{
+    return bytes - (uint64_t)number;
+}
+
 /* All ranks send to all ranks, themselves included, all at once. */
-static void flood(uint64_t bytes, int n_messages, int n_buffers)
+static void flood(uint64_t bytes, int n_messages, int n_buffers, length_fn *length_of)
 {
     struct ls_link *send[MAX_RANKS], *recv[MAX_RANKS];
     int sent[MAX_RANKS] = { 0 }, received[MAX_RANKS] = { 0 };
@@ -113,6 +122,41 @@ static void flood(uint64_t bytes, int n_messages, int n_buffers)
     }
     CHECK(ls_alloc_count() == allocated);
     end();
+}
+
+/* The value of one of MPI's own settings, 0 where its component is not in use. */
+static uint64_t setting(const char *name)
+{
+    int index, n = 0;
+    uint64_t value = 0;
+    MPI_T_cvar_handle handle;
+    if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS)
+        return 0;
+    CHECK(MPI_T_cvar_handle_alloc(index, NULL, &handle, &n) == MPI_SUCCESS && n == 1);
+    CHECK(MPI_T_cvar_read(handle, &value) == MPI_SUCCESS); /* a size_t */
+    MPI_T_cvar_handle_free(&handle);
+    return value;
+}
+
+/* Every length around the sizes at which this MPI changes how it sends, all ranks to all ranks:
+ * over shared memory, or without it over TCP. The sizes count MPI's headers, which are not ours
+ * to know: lengths some way below are tried, too. */
+static void floods_around_limits(void)
+{
+    enum { HEADERS = 160, ABOVE = 8 };
+    static const char *const names[] = { "btl_vader_eager_limit", "btl_vader_max_send_size",
+                                         "btl_tcp_eager_limit", "btl_tcp_max_send_size" };
+    int provided;
+    CHECK(MPI_T_init_thread(MPI_THREAD_FUNNELED, &provided) == MPI_SUCCESS);
+    const int first = setting(names[0]) ? 0 : 2;
+    for (int i = first; i < first + 2; i++) {
+        const uint64_t limit = setting(names[i]);
+        if (rank == 0)
+            printf("%s: %llu\n", names[i], (unsigned long long)limit);
+        CHECK(limit > HEADERS && limit <= 1 << 20);
+        flood(limit + ABOVE, HEADERS + ABOVE, 4, descending);
+    }
+    MPI_T_finalize();
 }
 
 /* A token goes round; each rank adds itself. */
@@ -200,8 +244,9 @@ static void full_ring_recovers(void)
     end();
 }
 
-/* A message longer than the buffer is refused, again and again; the end of the comm stays
- * bounded. */
+/* A message longer than the buffer is refused, again and again, and not a byte of it is written
+ * behind the buffer (where the first one lies: in a ring it follows the last). The end of the
+ * comm stays bounded. */
 static void too_long_is_refused(uint64_t bytes)
 {
     begin("too long");
@@ -211,15 +256,19 @@ static void too_long_is_refused(uint64_t bytes)
     CHECK(try_send(out, next, 0, bytes));
     while (!try_receive(in, previous, 0, bytes))
         CHECK(ls_comm_progress(comm, &err) == LS_OK);
-    CHECK(try_send(out, next, 1, bytes + 1));
+    const unsigned char *first = ls_link_slot(in, 0);
+    CHECK(try_send(out, next, 1, 2 * bytes));
     void *message = NULL;
-    uint64_t n;
+    uint64_t n, written = 0;
     ls_status s;
     while ((s = ls_link_poll(in, &message, &n, &err)) == LS_OK)
         CHECK(!message);
     CHECK(s == LS_E_TOO_LARGE && err.status == s && strstr(err.text, "longer than the buffer"));
     CHECK(ls_link_poll(in, &message, &n, NULL) == LS_E_TOO_LARGE);
     CHECK(ls_link_return(in, NULL) == LS_E_TOO_LARGE);
+    for (uint64_t i = 0; i < bytes; i++)
+        written += first[i] != 0xee;
+    CHECK(written == 0);
     uint64_t start = ls_now_us();
     end();
     CHECK(ls_now_us() - start < 2 * LS_COMM_GRACE_US + 2000000u);
@@ -278,13 +327,17 @@ int main(void)
     static const uint64_t sizes[] = { 1,     4096 - 64, 4096,    4096 + 64,
                                       65536, 65536 + 1, 1 << 20, 8 << 20 };
     int provided;
+    struct ls_launch launch;
+    ls_launch_look(&launch);
+    ls_launch_settle(&launch);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     ring();
     tags_are_separate();
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        flood(sizes[i], sizes[i] > 65536 ? 4 : 60, 2);
-        flood(sizes[i], sizes[i] > 65536 ? 3 : 130, sizes[i] > 65536 ? 3 : 64);
+        flood(sizes[i], sizes[i] > 65536 ? 4 : 60, 2, mixed);
+        flood(sizes[i], sizes[i] > 65536 ? 3 : 130, sizes[i] > 65536 ? 3 : 64, mixed);
     }
+    floods_around_limits();
     full_ring_recovers();
     too_long_is_refused(64);
     too_long_is_refused(4000);

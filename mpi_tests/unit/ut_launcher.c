@@ -32,6 +32,7 @@ static const char *const variables[] = {
 };
 static const char yield_name[] = "OMPI_MCA_mpi_yield_when_idle";
 static const char copy_name[] = "OMPI_MCA_btl_vader_single_copy_mechanism";
+static const char tcp_name[] = "OMPI_MCA_btl_tcp_flags";
 
 static int clear(void **state)
 {
@@ -40,6 +41,7 @@ static int clear(void **state)
         unsetenv(variables[i]);
     unsetenv(yield_name);
     unsetenv(copy_name);
+    unsetenv(tcp_name);
     return 0;
 }
 
@@ -154,13 +156,16 @@ static void test_settle(void **state)
     clear(NULL);
     assert_null(settle(1, yield_name));
     assert_string_equal(getenv(copy_name), "none");
+    assert_string_equal(getenv(tcp_name), "send,inplace");
     assert_string_equal(settle(100000, yield_name), "1");
     clear(NULL);
     assert_string_equal(settle(0, yield_name), "1");
     clear(NULL);
     setenv(yield_name, "0", 1); /* the user's word holds */
     setenv(copy_name, "cma", 1);
+    setenv(tcp_name, "send", 1);
     assert_string_equal(settle(100000, yield_name), "0");
+    assert_string_equal(getenv(tcp_name), "send");
     assert_string_equal(getenv(copy_name), "cma");
     clear(NULL);
     snprintf(path, sizeof path, "%s/.openmpi", home);

@@ -160,5 +160,7 @@ void ls_launch_settle(const struct ls_launch *l)
     /* Rank 0's second thread makes even one rank a core a shared one. */
     if (l->n_local != 1 && (l->n_local == 0 || n_cpus == 0 || l->n_local >= n_cpus))
         set_default("mpi_yield_when_idle", "1");
+    /* Both write a message that is longer than the receive behind the buffer's end. */
     set_default("btl_vader_single_copy_mechanism", "none");
+    set_default("btl_tcp_flags", "send,inplace"); /* no put */
 }

@@ -6,8 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The largest frame of a link; both ends compute the same. */
-static uint64_t largest_frame(uint64_t max_payload, uint64_t frame_bytes)
+uint64_t ls_channel_frame_bytes(uint64_t max_payload, uint64_t frame_bytes)
 {
     const uint64_t whole = LS_FRAME_HEADER + max_payload + LS_FRAME_TAG;
     if (frame_bytes == 0 || whole <= frame_bytes)
@@ -19,7 +18,7 @@ static uint64_t largest_frame(uint64_t max_payload, uint64_t frame_bytes)
 
 uint64_t ls_channel_bytes(uint64_t max_payload, uint64_t frame_bytes)
 {
-    const uint64_t largest = largest_frame(max_payload, frame_bytes);
+    const uint64_t largest = ls_channel_frame_bytes(max_payload, frame_bytes);
     return ls_parts_count(max_payload, largest) * ls_link_stride(largest);
 }
 
@@ -34,7 +33,8 @@ ls_status ls_channel_open(struct ls_channel *ch, struct ls_keyring *keyring,
     struct ls_comm *comm = ls_keyring_comm(keyring);
     uint32_t self = (uint32_t)ls_comm_rank(comm), other = (uint32_t)config->peer;
     bool sends = config->direction == LS_SEND, within = self == other;
-    uint64_t bytes = largest_frame(config->max_payload, within ? 0 : config->frame_bytes);
+    uint64_t bytes =
+        ls_channel_frame_bytes(config->max_payload, within ? 0 : config->frame_bytes);
     struct ls_channel made = { .frame = { .source = sends ? self : other,
                                           .destination = sends ? other : self,
                                           .max_frame_bytes = bytes },

@@ -50,6 +50,10 @@ struct ls_channel {
 
 enum { LS_CHANNEL_PARTS = 16 /* frames of one payload at most */ };
 
+/* The largest frame of a link for payloads of at most max_payload bytes; both ends compute the
+ * same. More than frame_bytes where a payload would take more than LS_CHANNEL_PARTS otherwise.
+ */
+uint64_t ls_channel_frame_bytes(uint64_t max_payload, uint64_t frame_bytes);
 /* What the buffers for one payload take. */
 uint64_t ls_channel_bytes(uint64_t max_payload, uint64_t frame_bytes);
 
