@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Start and end of a job on three ranks, over and over: 30 times, or 1000 with LOCKSTEP_LONG=1. None may hang.
 
-    shutdown.py      (LOCKSTEP_BIN)
+    shutdown.py [TIMES]      (LOCKSTEP_BIN)
 """
 import pathlib
 import subprocess
@@ -11,7 +11,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "mpi"))
 import harness  # noqa: E402
 
-TIMES, LIMIT = 1000 if harness.LONG else 30, 40
+TIMES = int(sys.argv[1]) if len(sys.argv) > 1 else 1000 if harness.LONG else 30
+LIMIT = 40
 
 
 def main():
