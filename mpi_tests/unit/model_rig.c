@@ -154,3 +154,22 @@ void rig_expect(ls_status actual, const struct ls_err *err, ls_status expected, 
             fail_msg("'%s' is not in: %s", text, err->text);
     va_end(ap);
 }
+
+json_t *rig_config(const char *fixture)
+{
+    char path[4096];
+    json_error_t at;
+    snprintf(path, sizeof path, "%s/families/%s/config.json", LS_FIXTURES, fixture);
+    json_t *config = json_load_file(path, 0, &at);
+    if (!config)
+        fail_msg("%s: %s", path, at.text);
+    return config;
+}
+
+void rig_layers_text(const struct ls_arch *a, char text[256])
+{
+    size_t n = 0;
+    for (int l = 0; l < a->n_layers && n < 256; l++)
+        n += (size_t)snprintf(text + n, 256 - n, "%s%d/%d", l ? " " : "", a->layers[l].window,
+                              a->layers[l].rope);
+}

@@ -12,6 +12,9 @@
 #include <stdbool.h>
 
 #include "base/status.h"
+#include "model/arch.h"
+
+#include <jansson.h>
 
 struct rig_folder {
     char path[256];
@@ -34,6 +37,12 @@ struct rig_bytes rig_get(const struct rig_folder *f, const char *file);
 
 /* Copies every file of a fixture's folder (under families/) into a new folder. */
 void rig_copy_fixture(struct rig_folder *f, const char *fixture);
+
+/* A fixture's config.json, to be released. */
+json_t *rig_config(const char *fixture);
+
+/* Windows and ropes of the layers as text: "w12 r0" is "12/0". */
+void rig_layers_text(const struct ls_arch *a, char text[256]);
 
 /* A safetensors image: the header as given, then n_data bytes of a pattern. */
 struct rig_bytes rig_image(const char *header, size_t n_data);

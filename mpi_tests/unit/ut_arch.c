@@ -25,26 +25,6 @@ static ls_status load(struct loaded *l, const char *fixture, const struct ls_arc
     return ls_arch_load(&l->arch, dir, wish, &l->arena, &l->err);
 }
 
-static json_t *fixture_config(const char *fixture)
-{
-    char path[4096];
-    json_error_t at;
-    snprintf(path, sizeof path, "%s/families/%s/config.json", LS_FIXTURES, fixture);
-    json_t *config = json_load_file(path, 0, &at);
-    if (!config)
-        fail_msg("%s: %s", path, at.text);
-    return config;
-}
-
-/* Windows and ropes of the layers as text: "w12 r0" is "12/0". */
-static void layers_text(const struct ls_arch *a, char text[256])
-{
-    size_t n = 0;
-    for (int l = 0; l < a->n_layers && n < 256; l++)
-        n += (size_t)snprintf(text + n, 256 - n, "%s%d/%d", l ? " " : "", a->layers[l].window,
-                              a->layers[l].rope);
-}
-
 static const struct {
     const char *fixture, *family, *layers;
     enum ls_fmt dtype;
@@ -101,7 +81,7 @@ static void fixtures_resolve(void **state)
         char layers[256];
         if (load(&l, resolved[i].fixture, &(struct ls_arch_wish){ 0 }))
             fail_msg("%s: %s", resolved[i].fixture, l.err.text);
-        layers_text(&l.arch, layers);
+        rig_layers_text(&l.arch, layers);
         assert_string_equal(l.arch.family, resolved[i].family);
         assert_string_equal(layers, resolved[i].layers);
         assert_int_equal(l.arch.dtype, resolved[i].dtype);
@@ -169,7 +149,7 @@ static void embedding_scale_is_rounded(void **state)
                   { "float32", 25.298221f } };
     for (int i = 0; i < 3; i++) {
         struct loaded l = { .arena = { 0 } };
-        json_t *config = fixture_config("gemma");
+        json_t *config = rig_config("gemma");
         json_object_set_new(config, "hidden_size", json_integer(640));
         json_object_set_new(config, "torch_dtype", json_string(cases[i].dtype));
         char *text = json_dumps(config, 0);

@@ -16,26 +16,6 @@ struct loaded {
     struct ls_err err;
 };
 
-static json_t *fixture_config(const char *fixture)
-{
-    char path[4096];
-    json_error_t at;
-    snprintf(path, sizeof path, "%s/families/%s/config.json", LS_FIXTURES, fixture);
-    json_t *config = json_load_file(path, 0, &at);
-    if (!config)
-        fail_msg("%s: %s", path, at.text);
-    return config;
-}
-
-/* Windows and ropes of the layers as text: "w12 r0" is "12/0". */
-static void layers_text(const struct ls_arch *a, char text[256])
-{
-    size_t n = 0;
-    for (int l = 0; l < a->n_layers && n < 256; l++)
-        n += (size_t)snprintf(text + n, 256 - n, "%s%d/%d", l ? " " : "", a->layers[l].window,
-                              a->layers[l].rope);
-}
-
 /* One change of a fixture's config: key (a dot leads into an object), its new value as JSON
  * ("" takes it away), and what must come of it. */
 struct change {
@@ -52,7 +32,7 @@ static void nested_ties(void **state)
     for (int i = 0; i < 9; i++) {
         const int outer = flags[i / 3], inner = flags[i % 3];
         struct loaded l = { .arena = { 0 } };
-        json_t *config = fixture_config("gemma3-mm");
+        json_t *config = rig_config("gemma3-mm");
         if (outer >= 0)
             json_object_set_new(config, "tie_word_embeddings", json_boolean(outer));
         if (inner >= 0)
@@ -75,7 +55,7 @@ static void nested_ties(void **state)
 
 static ls_status parse_changed(const struct change *c, struct loaded *l)
 {
-    json_t *config = fixture_config(c->fixture), *at = config;
+    json_t *config = rig_config(c->fixture), *at = config;
     const char *dot = strchr(c->key, '.'), *key = dot ? dot + 1 : c->key;
     if (dot) {
         char outer[64];
@@ -304,7 +284,7 @@ static void check_change(const struct change *c)
     if (s) {
         rig_expect(s, &l.err, c->status, c->says, "config.json: ", NULL);
     } else if (*c->says) {
-        layers_text(&l.arch, layers);
+        rig_layers_text(&l.arch, layers);
         assert_string_equal(layers, c->says);
     }
     ls_arena_finish(&l.arena);
@@ -368,14 +348,14 @@ static void smollm3_windows(void **state)
     (void)state;
     struct loaded l = { .arena = { 0 } };
     char layers[256];
-    json_t *config = fixture_config("smollm3");
+    json_t *config = rig_config("smollm3");
     json_object_set_new(config, "use_sliding_window", json_true());
     json_object_set_new(config, "sliding_window", json_integer(6));
     char *text = json_dumps(config, 0);
     assert_int_equal(ls_arch_parse(&l.arch, text, strlen(text), NULL, 0,
                                    &(struct ls_arch_wish){ 0 }, &l.arena, &l.err),
                      LS_OK);
-    layers_text(&l.arch, layers);
+    rig_layers_text(&l.arch, layers);
     assert_string_equal(layers, "0/0 0/0 0/0 6/-1 0/0");
     free(text);
     json_decref(config);
