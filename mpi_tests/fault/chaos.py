@@ -9,10 +9,8 @@ Never a hang, a process left behind, a row that is not the reference's, or exit 
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
-import uuid
 
 import matrix
 from matrix import harness
@@ -25,14 +23,12 @@ class Job(matrix.Job):
     """Slow enough for a signal at any time to find it running."""
 
     def start_with(self, layout, fault):
-        self.mark, self.segments = uuid.uuid4().hex, set()
-        env = {**os.environ, **harness.MPI_ENVIRONMENT, "LOCKSTEP_FAULT": fault, "LOCKSTEP_CELL": self.mark}
         ranks, arguments = layout
-        return subprocess.Popen(
+        return self.launch(
             ["mpirun", "-n", str(ranks), harness.binary(), "run", "--model", str(matrix.MODEL), "--input",
              str(self.input), "--output", str(self.output), "--silence", str(matrix.SILENCE), "--max-sequences", "2",
              "--budget", "16", "--progress", "none", "--threads", "1", *arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, stdin=subprocess.DEVNULL)
+            {**os.environ, **harness.MPI_ENVIRONMENT, "LOCKSTEP_FAULT": fault})
 
 
 def disturb(job, process, rng, ranks):

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What comes of a rank that fails: {kind} x {rank of 3} x {phase}, through the real binary under mpirun.
+"""What comes of a rank that fails: {kind} x {rank of 3} x {phase}, through the real binary under mpirun; and some of it
+with two replicas of two stages.
 
-    matrix.py [CELL...]     a cell is kind:rank:phase; without one, a seeded sample (LOCKSTEP_SEED repeats it), or with
-                            LOCKSTEP_LONG=1 all of them. LOCKSTEP_BIN: a binary built with -Dmutants=true.
-                            --table FILE writes what was seen as a table.
+    matrix.py [CELL...]     a cell is kind:rank:phase, or kind:rank:phase:2 with two replicas; without one, a seeded
+                            sample (LOCKSTEP_SEED repeats it), or with LOCKSTEP_LONG=1 all of them. LOCKSTEP_BIN: a
+                            binary built with -Dmutants=true. --table FILE writes what was seen as a table.
 
 Every cell must end by itself within its deadline, with the exit code and the line that docs/testing.md promises; leave
 no process and no shared memory behind; leave only whole, right rows; call itself complete only when it is; and a
@@ -30,23 +31,44 @@ LOCAL = ("kill", "stop", "abort", "exit", "disk", "malloc", "error")
 KINDS = LOCAL + ("cut",)
 PHASES = ("start", "vote", "load", "prefill", "decode", "gather", "shutdown")
 RANKS = 3
+REPLICAS, REPLICA_KINDS, REPLICA_PHASES = 2, ("kill", "stop", "error"), ("load", "decode")
 RUNNING = ("prefill", "decode", "gather")
 SILENCE = 4  # seconds; the default is 10
 # What the launcher needs to notice and to kill, and a loaded test machine on top.
 LAUNCHER = 12
 # The launcher's own code for a rank that died.
 DIED = {"kill": 137, "abort": 134, "exit": None}
-Cell = collections.namedtuple("Cell", "kind rank phase")
+Cell = collections.namedtuple("Cell", "kind rank phase replicas", defaults=[1])
 MODEL = harness.FIXTURES.parent.parent / "configs" / "demo"
 
 
-def is_ours(kind, phase):
-    """Before MPI has started only the launcher's daemons talk, and a cut network is theirs to notice."""
-    return kind != "cut" or phase != "start"
+def ranks_of(replicas):
+    return RANKS if replicas == 1 else 2 * replicas
+
+
+def replica_cells():
+    return [Cell(*c, REPLICAS) for c in itertools.product(REPLICA_KINDS, range(ranks_of(REPLICAS)), REPLICA_PHASES)]
 
 
 def cells():
-    return [Cell(*c) for c in itertools.product(KINDS, range(RANKS), PHASES) if is_ours(c[0], c[2])]
+    return [Cell(*c) for c in itertools.product(KINDS, range(RANKS), PHASES)] + replica_cells()
+
+
+def sample(seed):
+    """One cell of each kind, each phase at least once, and one with replicas."""
+    rng, phases = random.Random(seed), list(PHASES)
+    rng.shuffle(phases)
+    return [Cell(kind, rng.randrange(RANKS), phases[i % len(phases)]) for i, kind in enumerate(KINDS)] + [
+        rng.choice(replica_cells())]
+
+
+def parse(text):
+    kind, rank, phase, *replicas = text.split(":")
+    return Cell(kind, int(rank), phase, *map(int, replicas))
+
+
+def name(cell):
+    return "%s:%d:%s" % cell[:3] + (":%d" % cell.replicas if cell.replicas > 1 else "")
 
 
 def deadline(cell):
@@ -64,24 +86,34 @@ class Job:
             {"id": "r%d" % i, "tokens": [rng.randrange(3, 500) for _ in range(rng.randrange(2, 60))],
              "max_tokens": rng.randrange(2, 24), "ignore_eos": True} for i in range(24)])
         self.reference = None
+        self.said = self.folder / "said"
 
-    def start(self, fault=""):
-        """Its own mark in the environment finds what is left behind."""
+    def start(self, fault="", replicas=1):
+        env = {**os.environ, **harness.MPI_ENVIRONMENT, "LOCKSTEP_FAULT": fault}
+        return self.launch(self.command(env, replicas), env)
+
+    def launch(self, words, env):
+        """Its own mark in the environment finds what is left behind. What it says goes to a file: a pipe would be open
+        for as long as anything is."""
         self.mark, self.segments = uuid.uuid4().hex, set()
-        env = {**os.environ, **harness.MPI_ENVIRONMENT, "LOCKSTEP_FAULT": fault, "LOCKSTEP_CELL": self.mark}
-        return subprocess.Popen(self.command(env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
-                                stdin=subprocess.DEVNULL)
+        with open(self.said, "wb") as said:
+            return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=said, stdin=subprocess.DEVNULL,
+                                    env={**env, "LOCKSTEP_CELL": self.mark})
 
     def words(self):
         return [harness.binary(), "run", "--model", str(MODEL), "--input", str(self.input), "--output",
                 str(self.output), "--silence", str(self.silence), "--max-sequences", "6", "--budget", "64",
                 "--progress", "none", "--threads", "1"]
 
-    def command(self, env):
-        return ["mpirun", "-n", str(RANKS), *self.words()]
+    def command(self, env, replicas):
+        more = ["--replicas", str(replicas)] if replicas > 1 else []
+        return ["mpirun", "-n", str(ranks_of(replicas)), *self.words(), *more]
 
     def tend(self):
         """What is to be done while it runs."""
+
+    def launcher_ended(self, cell):
+        """What is to be done when the launcher has ended."""
 
     def clear(self):
         if self.output.exists():
@@ -129,13 +161,13 @@ class JobOfHosts(Job):
         self.hosts, self.rank, self.cut = hosts, None, self.folder / "cut"
         harness.must(harness.run(0, "keygen", self.folder / "secret"))
 
-    def start(self, fault=""):
+    def start(self, fault="", replicas=1):
         for i in range(RANKS):
             self.hosts.mend(i)
         self.rank = int(fault.split(":")[1]) if fault else None
-        return super().start(fault)
+        return super().start(fault, replicas)
 
-    def command(self, env):
+    def command(self, env, replicas):
         env["LOCKSTEP_FAULT_FILE"] = str(self.cut)
         for name in ("OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include"):
             env.pop(name)
@@ -149,6 +181,16 @@ class JobOfHosts(Job):
             self.cut.unlink()
             self.rank = None
 
+    def launcher_ended(self, cell):
+        """A launcher's daemon that has something to report gives up when its network does, or as soon as that is back:
+        so it is with those on hosts that were cut off while MPI started. The ranks there have to end before."""
+        if cell.phase == "start":
+            end = time.monotonic() + self.silence + 2 * RANKS
+            while any(" run --model " in words for _, words in self.left_behind()) and time.monotonic() < end:
+                time.sleep(0.1)
+            if time.monotonic() < end:
+                self.hosts.mend(cell.rank)
+
 
 def our_lines(text):
     return [line for line in text.splitlines()
@@ -156,24 +198,24 @@ def our_lines(text):
 
 
 def finish(job, process, seconds):
-    """(seconds, stderr, code); a run that is not over in time is ended, and its code is None."""
-    began, said = time.monotonic(), None
-    while said is None and time.monotonic() < began + seconds:
+    """(seconds, stderr, code); a launcher that is not over in time is ended, and its code is None."""
+    began, code = time.monotonic(), None
+    while code is None and time.monotonic() < began + seconds:
         job.note_shared_memory()
         job.tend()
         try:
-            _, said = process.communicate(timeout=0.1)
+            code = process.wait(timeout=0.1)
         except subprocess.TimeoutExpired:
             continue
-    took, hung = time.monotonic() - began, said is None
-    if hung:
+    took = time.monotonic() - began
+    if code is None:
         for pid, _ in job.left_behind():
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        _, said = process.communicate()
-    return took, said, None if hung else process.returncode
+        process.wait()
+    return took, job.said.read_text(errors="replace"), code
 
 
 def right_rows(job, faults):
@@ -220,7 +262,8 @@ def judge_line(cell, code, said, faults):
     if cell.kind in DIED and cell.phase in RUNNING and not any(
             re.search(r"rank %d on \S+: its process is gone, last heard in" % cell.rank, line) for line in lines):
         faults.append("no line that names the dead rank: %s" % lines)
-    if cell.kind == "stop" and cell.phase == "start" and "MPI has not started" not in said:
+    if cell.kind in ("stop", "cut") and cell.phase == "start" and "MPI has not started" not in said and (
+            cell.kind == "stop" or "lost communication with a remote daemon" not in said):
         faults.append("no line on MPI's start")
     if len(lines) > 1:
         faults.append("%d lines of ours: %s" % (len(lines), lines))
@@ -231,8 +274,9 @@ def judge_line(cell, code, said, faults):
 def try_cell(job, cell):
     job.clear()
     faults = []
-    process = job.start("%s:%d:%s" % cell)
+    process = job.start("%s:%d:%s" % cell[:3], cell.replicas)
     seconds, said, code = finish(job, process, 90)
+    job.launcher_ended(cell)
     if code is None:
         faults.append("hung")
     elif seconds > deadline(cell):
@@ -264,10 +308,11 @@ def write_table(path, results):
     with open(path, "w", encoding="utf-8") as out:
         out.write("| fault | rank | " + " | ".join(PHASES) + " |\n|---|---|" + "---|" * len(PHASES) + "\n")
         for kind in KINDS:
-            for rank in range(RANKS):
-                row = [results.get(Cell(kind, rank, phase)) for phase in PHASES]
-                out.write("| %s | %d | %s |\n" % (kind, rank, " | ".join(
-                    "-" if r is None else "%s, %.1f s%s" % (r[1], r[0], " WRONG" if r[4] else "") for r in row)))
+            for rank, replicas in [(r, 1) for r in range(RANKS)] + [(r, REPLICAS) for r in range(ranks_of(REPLICAS))]:
+                row = [results.get(Cell(kind, rank, phase, replicas)) for phase in PHASES]
+                if replicas == 1 or any(row):
+                    out.write("| %s | %d%s | %s |\n" % (kind, rank, " of 2 x 2" if replicas > 1 else "", " | ".join(
+                        "-" if r is None else "%s, %.1f s%s" % (r[1], r[0], " WRONG" if r[4] else "") for r in row)))
 
 
 def try_cells(job, chosen, results):
@@ -282,7 +327,7 @@ def try_cells(job, chosen, results):
     for cell in chosen:
         results[cell] = try_cell(job, cell)
         seconds, code, rows, lines, faults = results[cell]
-        print("%-22s code %-4s %5.1f s, %2d rows%s" % ("%s:%d:%s" % cell, code, seconds, rows, "".join(
+        print("%-22s code %-4s %5.1f s, %2d rows%s" % (name(cell), code, seconds, rows, "".join(
             "\n    " + line for line in lines)), flush=True)
         for fault in faults:
             print("    WRONG: %s" % fault, flush=True)
@@ -295,15 +340,7 @@ def main():
     if arguments[:1] == ["--table"]:
         table, arguments = arguments[1], arguments[2:]
     seed = int(os.environ.get("LOCKSTEP_SEED") or random.randrange(1 << 30))
-    chosen = [Cell(c.split(":")[0], int(c.split(":")[1]), c.split(":")[2]) for c in arguments]
-    if not chosen:
-        chosen = cells()
-        if not harness.LONG:
-            rng = random.Random(seed)  # one cell of each kind, each phase at least once
-            phases = list(PHASES)
-            rng.shuffle(phases)
-            chosen = [Cell(kind, rng.randrange(RANKS), phases[i % len(phases)]) for i, kind in enumerate(KINDS)]
-            chosen = [c if is_ours(c.kind, c.phase) else Cell(c.kind, c.rank, "vote") for c in chosen]
+    chosen = [parse(c) for c in arguments] or (cells() if harness.LONG else sample(seed))
     print("seed %d, %d cells" % (seed, len(chosen)), flush=True)
     results = {}
     wrong = try_cells(Job(), [c for c in chosen if c.kind != "cut"], results)

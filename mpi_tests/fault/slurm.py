@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import time
@@ -81,6 +82,51 @@ def check_run(site):
         manifest.get("secret") == "file", "manifest: %s" % str(manifest)[:1500])
     say([s["threads"] for s in manifest.get("stages", [])] == [2, 2, 2], "threads of the allocation: %s" % manifest)
     site.no_secret_left()
+
+
+# What the site has and a test has not: modules; and, but for the long form, the time for a second build.
+STAND_INS = """set -eu
+module() { test "$1" = load; }
+meson() { test "$1" = setup && mkdir "$2"; }
+ninja() { test "$1" = -C && cp "$BUILT" "$2/lockstep"; }
+"""
+
+
+def blocks(path):
+    """The shell commands that a document shows."""
+    return re.findall(r"^```sh\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def check_document(site):
+    """docs/running.md, word for word: from git clone to a result, and the runs of the configuration file."""
+    quick, = [text for text in blocks(ROOT / "docs" / "running.md") if text.startswith("git clone URL ")]
+    others = [text for text in blocks(ROOT / "docs" / "running.md") if text.startswith("build/lockstep run --config ")]
+    home = site.folder / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
+    env = {"HOME": str(home), "BUILT": harness.binary()}
+    if not (ROOT / ".git").exists():
+        print("SKIP: the document's commands: this is no clone, and there is nothing to clone from")
+        return
+    stand_ins = STAND_INS if not harness.LONG else "\n".join(STAND_INS.splitlines()[:2]) + "\n"
+    words = stand_ins + quick.replace("git clone URL", "git clone -q '%s'" % ROOT)
+    result = site.slurm.run("bash", "-c", words, env=env, cwd=home, timeout=600)
+    say(result.returncode == 0, "the quick start: %d\n%s%s" % (result.returncode, result.stdout, result.stderr))
+    submitted = re.search(r"Submitted batch job (\d+)", result.stdout)
+    if result.returncode != 0 or not submitted:
+        return
+    clone = home / "lockstep"
+    state = site.slurm.wait_job(submitted[1])
+    log = clone / ("lockstep-%s.log" % submitted[1])
+    say(state["JobState"] == "COMPLETED", "the quick start's job: %s\n%s" % (
+        state["JobState"], log.read_text() if log.exists() else "no log"))
+    harness.must(harness.run(0, "run", "--model", "demo", "--input", clone / "prompts.jsonl", "--output",
+                             home / "one.jsonl", "--max-tokens", 64, program=str(clone / "build" / "lockstep")))
+    say((clone / "out.jsonl").read_bytes() == (home / "one.jsonl").read_bytes(), "the quick start's rows are others")
+    say(len(others) == 1, "%d blocks on the configuration file" % len(others))
+    for text in others:
+        result = site.slurm.run("bash", "-euc", text, env=env, cwd=clone)
+        say(result.returncode == 0, "%s: %d\n%s" % (text, result.returncode, result.stderr))
 
 
 def check_no_pmi(site):
@@ -209,7 +255,7 @@ def check_sweep(site):
 def main():
     lab.require(slurm=True)
     checks = {name[6:]: check for name, check in globals().items() if name.startswith("check_")}
-    with lab.Hosts(3) as hosts, lab.Slurm(hosts, cpus=2) as slurm:
+    with lab.Hosts(4) as hosts, lab.Slurm(hosts, cpus=32) as slurm:  # as many as docs/running.md asks for
         site = Site(slurm)
         for name in sys.argv[1:] or checks:
             began = time.monotonic()
