@@ -8,6 +8,11 @@
 
 #include "kernels/attn_scratch.h"
 
+enum {
+    LDC = MAX_TILES * LS_TILE,
+    LDP = LS_PANEL + LS_TILE, /* a panel's row: no power of two */
+};
+
 /* Query heads computed together, in order of their queries. */
 struct attn_group {
     const struct ls_attn *a;
@@ -105,8 +110,8 @@ static struct v16 scale_scores(const struct ls_attn *a, float *s, int begin, int
  * so that what the product leaves is still in the nearest cache. */
 static void scores(enum wide_kind kind, struct attn_group *g)
 {
-    float q[LS_ATTN_MAX_ROWS * LS_PANEL] LANES_ALIGNED;
-    size_t ldq = LS_PANEL / 2 * kind_step(kind);
+    float q[LS_ATTN_MAX_ROWS * LDP] LANES_ALIGNED;
+    size_t ldq = LS_PANEL / 2 * kind_step(kind) + LS_TILE;
     int end = g->end[g->n - 1];
     for (int k0 = 0; k0 < g->a->k_dim; k0 += LS_PANEL) {
         int n = smaller(g->a->k_dim - k0, LS_PANEL);
@@ -162,11 +167,6 @@ static float denominator(const struct attn_group *g, int r)
 
 /* --- p.V -------------------------------------------------------------------------------------
  */
-
-enum {
-    LDC = MAX_TILES * LS_TILE,
-    LDP = LS_PANEL + LS_TILE, /* no power of two */
-};
 
 /* Values of the panel's positions and of some dimensions, in pieces of LS_KV_BLOCK positions.
  */
