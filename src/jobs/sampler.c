@@ -183,14 +183,8 @@ static int32_t draw_ranked(const struct ls_ranked *first, int32_t n, double min_
     return first[0].token;
 }
 
-static double next_weight(struct ls_ranks *ranks)
-{
-    struct ls_ranked *const next = ls_ranks_next(ranks);
-    next->z = weight(next->z);
-    return next->z;
-}
-
-/* Ranks only as many tokens as top-k and top-p keep. */
+/* Ranks only as many tokens as top-k and top-p keep. Without top-k the total needs each token's
+ * weight; y then holds it for the ranks. */
 static int32_t pick_ranked(struct ls_sampler_scratch *scratch, const struct ls_sampling *want,
                            double u)
 {
@@ -200,11 +194,20 @@ static int32_t pick_ranked(struct ls_sampler_scratch *scratch, const struct ls_s
     const struct ls_ranked *const first = ls_ranks_first(&scratch->ranks);
     double total = 0, sum = 0;
     ls_ranks_begin(&scratch->ranks, scratch->y);
-    for (int32_t i = 0; i < limit; i++)
-        total += by_k ? next_weight(&scratch->ranks) : weight(scratch->y[i]);
+    for (int32_t i = 0; i < limit; i++) {
+        double *const w = by_k ? &ls_ranks_next(&scratch->ranks)->z : &scratch->y[i];
+        *w = weight(*w);
+        total += *w;
+    }
     int32_t kept = 0;
-    for (; kept < limit && (kept == 0 || want->top_p == 1 || sum < want->top_p * total); kept++)
-        sum += by_k ? first[-kept].z : next_weight(&scratch->ranks);
+    for (; kept < limit && (kept == 0 || want->top_p == 1 || sum < want->top_p * total);
+         kept++) {
+        if (!by_k) {
+            struct ls_ranked *const next = ls_ranks_next(&scratch->ranks);
+            next->z = scratch->y[next->token];
+        }
+        sum += first[-kept].z;
+    }
     return draw_ranked(first, kept, want->min_p, u);
 }
 
