@@ -88,7 +88,7 @@ ls_status ls_added_split(const struct ls_added *a, const struct ls_trie *trie,
 {
     const uint8_t *s = text + from.off;
     size_t n = from.len, done = 0;
-    struct match m;
+    struct match m = { 0 };
     for (size_t at = 0; at < n && trie->n;) {
         if (trie->roots[s[at]] < 0 || !longest_at(trie, s, n, at, &m)) {
             at++;
@@ -102,6 +102,8 @@ ls_status ls_added_split(const struct ls_added *a, const struct ls_trie *trie,
             strip_left(s, done, &m);
         if (t->rstrip)
             strip_right(s, n, &m);
+        if (m.begin >= m.end)
+            continue; /* white space that the match before has taken */
         ls_status st = push_text(from, done, m.begin, out, err);
         if (!st)
             st = ls_pieces_push(out, (struct ls_piece){ .id = t->id }, err);
