@@ -186,6 +186,46 @@ def check_paths():
     say(stat.S_ISCHR(device.stat().st_mode), "a device was replaced by a file")
 
 
+def waits_until_stopped(folder, words, part, stdin=subprocess.DEVNULL):
+    """The run waits for input, and the first SIGTERM ends it with one line."""
+    waiting = subprocess.Popen([harness.binary(), *map(str, words)], stdin=stdin, stderr=subprocess.PIPE, text=True)
+    caught = pathlib.Path("/proc/%d/status" % waiting.pid)
+    while "SigCgt:\t0000000000000000" in caught.read_text():  # no handler yet
+        time.sleep(0.01)
+    time.sleep(0.3)
+    alive = waiting.poll() is None
+    waiting.terminate()
+    try:
+        said = waiting.communicate(timeout=10)[1]
+    except subprocess.TimeoutExpired:
+        waiting.kill()
+        said = "still waiting after SIGTERM"
+    say(alive and said.count("\n") == 1 and part in said, "%s: %s" % (words, said))
+    say(not (folder / "out.jsonl").exists(), "%s: an output" % words)
+
+
+def check_fifos():
+    """Nobody at the other end: an output is refused, an input is waited for until a signal comes."""
+    folder = folder_with_input()
+    fifo = folder / "fifo"
+    os.mkfifo(fifo)
+    for ranks in (0, 2):
+        refused(2, "cannot write output", ranks, *job(folder, name="fifo"))
+    for option in ("--trace", "--metrics"):
+        refused(2, "cannot write %s" % option[2:], 0, *job(folder, option, fifo))
+    for words, what in ((["--input", fifo], "cannot open input"), (["--config", fifo], "--config")):
+        waits_until_stopped(folder, [*job(folder), *words], what)
+    read, write = os.pipe()
+    waits_until_stopped(folder, [*job(folder), "--input", "-"], "cannot read standard input", stdin=read)
+    os.close(read)
+    os.close(write)
+    writer = subprocess.Popen(["sh", "-c", 'cat "$1" >"$2"', "sh", folder / "in.jsonl", fifo])
+    harness.must(harness.run(0, *job(folder, "--input", fifo)))
+    writer.wait(timeout=10)
+    harness.must(harness.run(0, *job(folder, name="plain.jsonl")))
+    say((folder / "out.jsonl").read_bytes() == (folder / "plain.jsonl").read_bytes(), "requests from a FIFO")
+
+
 def check_max_tokens():
     """0 and every other number mean the same on the command line and in a request."""
     folder = folder_with_input()

@@ -2,12 +2,15 @@
 
 #include "app/provenance.h"
 #include "base/alloc.h"
+#include "base/open.h"
 #include "pipeline/trace.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* When at least one step was in flight: from its beginning on the first stage to its end on the
  * last one. Steps follow one another, so the spans are in order. */
@@ -143,12 +146,12 @@ static ls_status write_origin(struct writer *w, const struct ls_app *app)
 
 ls_status ls_trace_check(const char *path, struct ls_err *err)
 {
-    FILE *const out = path ? fopen(path, "ae") : NULL;
-    if (path && !out)
+    const int fd = path ? ls_open_write(path, O_WRONLY | O_CREAT | O_APPEND) : -1;
+    if (path && fd < 0)
         return ls_fail(err, ls_io_status(errno), "cannot write trace %s: %s", path,
                        strerror(errno));
-    if (out)
-        fclose(out);
+    if (fd >= 0)
+        close(fd);
     return LS_OK;
 }
 
@@ -163,7 +166,8 @@ ls_status ls_trace_write(const struct ls_app *app, const struct ls_session *sess
     if (s)
         return s;
     w.busy = memory;
-    w.out = fopen(path, "we");
+    const int fd = ls_open_write(path, O_WRONLY | O_CREAT | O_TRUNC);
+    w.out = fd < 0 ? NULL : fdopen(fd, "w");
     if (w.out) {
         write_events(&w, session, ls_session_plan(session));
         s = write_origin(&w, app);

@@ -1,4 +1,5 @@
 /* The configuration file's half of base/options.h: a flat YAML mapping. */
+#include "base/open.h"
 #include "base/options.h"
 #include "base/yaml_tree.h"
 
@@ -70,7 +71,8 @@ ls_status ls_options_read_file(struct ls_options *o, const char *path, struct ls
 {
     void *buf = NULL;
     size_t n = 0;
-    FILE *const f = fopen(path, "re");
+    const int fd = ls_open_read(path);
+    FILE *const f = fd < 0 ? NULL : fdopen(fd, "r");
     if (!f)
         return ls_fail(err, LS_E_USAGE, "--config %s: %s", path, strerror(errno));
     ls_status s = ls_alloc(&buf, LS_MAX_CONFIG_BYTES + 1, "configuration file", err);

@@ -1,5 +1,7 @@
 #include "jobs/input.h"
 
+#include "base/open.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +15,7 @@ enum { COPY_BLOCK = 256 * 1024 };
 ls_status ls_input_open(int *fd, const char *path, struct ls_err *err)
 {
     struct stat s;
-    const int got = open(path, O_RDONLY | O_CLOEXEC);
+    const int got = ls_open_read(path);
     if (got < 0 || fstat(got, &s)) {
         ls_fail(err, LS_E_IO, "cannot open input %s: %s", path, strerror(errno));
         if (got >= 0)
@@ -28,16 +30,27 @@ ls_status ls_input_open(int *fd, const char *path, struct ls_err *err)
     return LS_OK;
 }
 
-static ls_status write_all(int fd, const char *data, size_t n, const char *path,
-                           struct ls_err *err)
+bool ls_input_is_file(int fd)
+{
+    struct stat s;
+    return !fstat(fd, &s) && S_ISREG(s.st_mode);
+}
+
+/* What is copied, and where to. */
+struct copy {
+    const char *name, *path;
+    int from, to;
+};
+
+static ls_status write_all(const struct copy *c, const char *data, size_t n, struct ls_err *err)
 {
     while (n) {
-        ssize_t put = write(fd, data, n);
+        ssize_t put = write(c->to, data, n);
         if (put < 0 && errno == EINTR)
             continue;
         if (put <= 0)
-            return ls_fail(err, ls_io_status(errno), "cannot copy standard input to %s: %s",
-                           path, put ? strerror(errno) : "nothing was written");
+            return ls_fail(err, ls_io_status(errno), "cannot copy %s to %s: %s", c->name,
+                           c->path, put ? strerror(errno) : "nothing was written");
         data += put;
         n -= (size_t)put;
     }
@@ -45,19 +58,17 @@ static ls_status write_all(int fd, const char *data, size_t n, const char *path,
 }
 
 /* *any: there was a byte. */
-static ls_status copy(int to, const char *path, bool *any, struct ls_err *err)
+static ls_status copy(const struct copy *c, bool *any, struct ls_err *err)
 {
     char *block = malloc(COPY_BLOCK);
     ls_status status = block ? LS_OK : ls_fail(err, LS_E_MEMORY, "out of memory to copy input");
     *any = false;
     while (!status) {
-        ssize_t got = read(STDIN_FILENO, block, COPY_BLOCK);
-        if (got < 0 && errno == EINTR)
-            continue;
+        ssize_t got = ls_wait_to_read(c->from) ? -1 : read(c->from, block, COPY_BLOCK);
         if (got < 0)
-            status = ls_fail(err, LS_E_IO, "cannot read standard input: %s", strerror(errno));
+            status = ls_fail(err, LS_E_IO, "cannot read %s: %s", c->name, strerror(errno));
         else if (got > 0)
-            status = write_all(to, block, (size_t)got, path, err);
+            status = write_all(c, block, (size_t)got, err);
         if (got <= 0)
             break;
         *any = true;
@@ -66,17 +77,18 @@ static ls_status copy(int to, const char *path, bool *any, struct ls_err *err)
     return status;
 }
 
-static ls_status spool(const char *part, const char *path, bool fresh, struct ls_err *err)
+static ls_status spool(struct copy *c, const char *path, bool fresh, struct ls_err *err)
 {
     bool any;
-    int to = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (to < 0)
+    const char *const part = c->path;
+    c->to = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (c->to < 0)
         return ls_fail(err, ls_io_status(errno), "cannot make %s: %s", part, strerror(errno));
-    ls_status status = copy(to, part, &any, err);
-    if (!status && fsync(to))
+    ls_status status = copy(c, &any, err);
+    if (!status && fsync(c->to))
         status = ls_fail(err, ls_io_status(errno), "cannot make %s durable: %s", part,
                          strerror(errno));
-    close(to);
+    close(c->to);
     const bool keep_old = !status && !any && !fresh && !access(path, F_OK);
     if (!status && !keep_old && rename(part, path))
         status = ls_fail(err, ls_io_status(errno), "cannot make %s: %s", path, strerror(errno));
@@ -85,15 +97,19 @@ static ls_status spool(const char *part, const char *path, bool fresh, struct ls
     return status;
 }
 
-ls_status ls_input_spool(int *fd, const char *folder, bool fresh, struct ls_err *err)
+ls_status ls_input_spool(int *fd, const char *name, const char *folder, bool fresh,
+                         struct ls_err *err)
 {
     char *path, *part = NULL;
     if (asprintf(&path, "%s/input", folder) < 0)
         path = NULL;
     if (path && asprintf(&part, "%s.part", path) < 0)
         part = NULL;
-    ls_status status = part ? spool(part, path, fresh, err)
+    struct copy c = { .name = name, .path = part, .from = *fd };
+    ls_status status = part ? spool(&c, path, fresh, err)
                             : ls_fail(err, LS_E_MEMORY, "out of memory for the path of input");
+    if (!status && c.from > STDIN_FILENO)
+        close(c.from);
     if (!status)
         status = ls_input_open(fd, path, err);
     free(part);

@@ -70,14 +70,25 @@ static ls_status open_folder(struct ls_job *job, struct ls_err *err)
     return ls_lock_take(&job->lock, job->folder, "the output", err);
 }
 
-/* The input, or what is to become one when the folder is ours. */
-static ls_status open_input(struct ls_job *job, bool standard, struct ls_err *err)
+static ls_status open_input(struct ls_job *job, struct ls_err *err)
+{
+    if (strcmp(job->config.input, "-") != 0)
+        return ls_input_open(&job->input_fd, job->config.input, err);
+    job->input_fd = STDIN_FILENO;
+    return LS_OK;
+}
+
+/* When the folder is ours. */
+static ls_status settle_input(struct ls_job *job, struct ls_err *err)
 {
     const struct ls_job_config *c = &job->config;
-    ls_status status = standard ? ls_input_spool(&job->input_fd, job->folder, c->fresh, err)
-                                : ls_input_open(&job->input_fd, c->input, err);
-    ls_lines_init(&job->lines, job->input_fd, standard ? "standard input" : c->input);
-    return status;
+    const bool standard = job->input_fd == STDIN_FILENO;
+    const char *const name = standard ? "standard input" : c->input;
+    const bool copied = standard || !ls_input_is_file(job->input_fd);
+    const ls_status s =
+        copied ? ls_input_spool(&job->input_fd, name, job->folder, c->fresh, err) : LS_OK;
+    ls_lines_init(&job->lines, job->input_fd, name);
+    return s;
 }
 
 /* Rows that no journal vouches for are not ours to replace. */
@@ -101,8 +112,7 @@ static ls_status open_all(struct ls_job *job, struct ls_err *err)
 {
     struct stat s;
     const struct ls_job_config *c = &job->config;
-    const bool standard = !strcmp(c->input, "-");
-    ls_status status = standard ? LS_OK : open_input(job, false, err);
+    ls_status status = open_input(job, err);
     if (status)
         return status;
     if (!strcmp(c->output, "-") || !c->output[0])
@@ -120,7 +130,7 @@ static ls_status open_all(struct ls_job *job, struct ls_err *err)
         status = ls_logits_open(&job->logits, c->logits_dir, c->logits_format, err);
     if (!status)
         status = ls_metrics_start(&job->metrics, c->metrics, c->output, ls_now_us(), err);
-    return status || !standard ? status : open_input(job, true, err);
+    return status ? status : settle_input(job, err);
 }
 
 ls_status ls_job_create(struct ls_job **out, const struct ls_job_config *config,

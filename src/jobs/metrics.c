@@ -1,5 +1,6 @@
 #include "jobs/metrics.h"
 
+#include "base/open.h"
 #include "jobs/out.h"
 
 #include <errno.h>
@@ -76,7 +77,7 @@ static ls_status replace(const struct ls_metrics *m, const struct ls_out *text,
     const bool device = !stat(m->path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
     if (text->failed || asprintf(&part, "%s%s", m->path, device ? "" : ".part") < 0)
         return ls_fail(err, LS_E_MEMORY, "out of memory for metrics");
-    int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int fd = ls_open_write(part, O_WRONLY | O_CREAT | O_TRUNC);
     const bool good = fd >= 0 && write(fd, text->data, text->n) == (ssize_t)text->n;
     ls_status status = LS_OK;
     if (!good || (!device && rename(part, m->path)))

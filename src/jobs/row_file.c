@@ -1,5 +1,7 @@
 #include "jobs/row_file.h"
 
+#include "base/open.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -29,7 +31,7 @@ ls_status ls_row_file_open(struct ls_row_file *file, const char *path, int input
     if (status)
         return status;
     const int how = there && !S_ISREG(s.st_mode) ? O_WRONLY : O_RDWR;
-    int fd = open(path, how | O_CREAT | O_CLOEXEC, 0666);
+    int fd = ls_open_write(path, how | O_CREAT);
     if (fd < 0 || fstat(fd, &s)) {
         const int why = errno;
         if (fd >= 0)
