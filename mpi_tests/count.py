@@ -3,8 +3,8 @@
 
     count.py TESTLOG.json...
 
-Above it stand, of what each failed test printed, its first complaints and its last lines. Exit status 1 when a test failed, when a log is
-missing, or when nothing was run.
+Above it stand, of what each failed test printed, its first complaints and its last lines. Exit status 1 when a test
+failed, when a log is missing, or when nothing was run.
 """
 import json
 import pathlib

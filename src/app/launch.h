@@ -17,8 +17,9 @@ int ls_launch_rank(void);
 void ls_launch_limit(const char *what, int seconds, int code);
 
 /* Before rank 0 ends with a failure that all ranks found without MPI. srun's exit code is the
- * highest of all ranks', and with --kill-on-bad-exit it ends those that are still starting, whose
- * 143 would then stand for this failure: they get two seconds to come to their own end. */
+ * highest of all ranks', and with --kill-on-bad-exit it ends those that are still starting,
+ * whose 143 would then stand for this failure: they get two seconds to come to their own end.
+ */
 void ls_launch_let_others_end(void);
 
 #endif

@@ -7,8 +7,8 @@
  * wait: EINTR. */
 int ls_open_read(const char *path);
 
-/* The same with open()'s flags for writing, new files with mode 0666. A FIFO that nobody reads is
- * ENXIO. */
+/* The same with open()'s flags for writing, new files with mode 0666. A FIFO that nobody reads
+ * is ENXIO. */
 int ls_open_write(const char *path, int flags);
 
 /* 0 when read() would not wait, at an end or an error too; -1 with EINTR after a signal. */

@@ -31,7 +31,8 @@ ls_status ls_launch_check(const struct ls_launch *launch, struct ls_err *err);
 
 /* Sets what Open MPI reads in MPI_Init and the user has not set, neither in the environment nor
  * in the parameter file of the home folder: yield while waiting where ranks may share cores, no
- * single-copy mechanism and no put over TCP. Call before MPI_Init, while there is one thread. */
+ * single-copy mechanism and no put over TCP. Call before MPI_Init, while there is one thread.
+ */
 void ls_launch_settle(const struct ls_launch *launch);
 
 #endif
