@@ -33,6 +33,7 @@ static const char *const variables[] = {
 static const char yield_name[] = "OMPI_MCA_mpi_yield_when_idle";
 static const char copy_name[] = "OMPI_MCA_btl_vader_single_copy_mechanism";
 static const char tcp_name[] = "OMPI_MCA_btl_tcp_flags";
+static const char depth_name[] = "OMPI_MCA_pml_ob1_send_pipeline_depth";
 
 static int clear(void **state)
 {
@@ -42,6 +43,7 @@ static int clear(void **state)
     unsetenv(yield_name);
     unsetenv(copy_name);
     unsetenv(tcp_name);
+    unsetenv(depth_name);
     return 0;
 }
 
@@ -157,6 +159,7 @@ static void test_settle(void **state)
     assert_null(settle(1, yield_name));
     assert_string_equal(getenv(copy_name), "none");
     assert_string_equal(getenv(tcp_name), "send,inplace");
+    assert_string_equal(getenv(depth_name), "16");
     assert_string_equal(settle(100000, yield_name), "1");
     clear(NULL);
     assert_string_equal(settle(0, yield_name), "1");

@@ -1,5 +1,6 @@
 #include "app/bench_cipher.h"
 
+#include <assert.h>
 #include <sodium.h>
 #include <stdio.h>
 
@@ -7,52 +8,82 @@ enum { LEAST_BYTES = 1 << 20 /* of one timed run: a clock is too coarse for less
 
 struct ciphering {
     bool aes;
-    unsigned char *buffer;
+    unsigned char *buffer, *clear;
     uint64_t message_bytes, ad_bytes; /* one of them is 0 */
     int count;
+    bool good; /* every tag verified */
     crypto_aead_aes256gcm_state state;
-    unsigned char key[LS_KEY_BYTES];
+    unsigned char key[LS_KEY_BYTES], nonce[12], tag[LS_FRAME_TAG];
 };
 
-static void run(void *arg)
+static void seal(void *arg)
 {
     struct ciphering *const c = arg;
-    unsigned char nonce[12] = { 0 }, tag[LS_FRAME_TAG];
     for (int i = 0; i < c->count; i++) {
-        nonce[0]++;
+        c->nonce[0]++;
         if (c->aes)
-            crypto_aead_aes256gcm_encrypt_detached_afternm(c->buffer, tag, NULL, c->buffer,
-                                                           c->message_bytes, c->buffer,
-                                                           c->ad_bytes, NULL, nonce, &c->state);
+            crypto_aead_aes256gcm_encrypt_detached_afternm(
+                c->buffer, c->tag, NULL, c->buffer, c->message_bytes, c->buffer, c->ad_bytes,
+                NULL, c->nonce, &c->state);
         else
             crypto_aead_chacha20poly1305_ietf_encrypt_detached(
-                c->buffer, tag, NULL, c->buffer, c->message_bytes, c->buffer, c->ad_bytes, NULL,
-                nonce, c->key);
+                c->buffer, c->tag, NULL, c->buffer, c->message_bytes, c->buffer, c->ad_bytes,
+                NULL, c->nonce, c->key);
     }
 }
 
-double ls_bench_cipher(struct ls_results *results, enum ls_suite suite, enum ls_level level,
-                       unsigned char *buffer, uint64_t n, const char *size, double seconds)
+/* The message sealed last, again and again. */
+static void open_again(void *arg)
 {
-    const bool sealed = level == LS_LEVEL_SEALED;
-    struct ciphering c = { .aes = suite == LS_SUITE_AES256GCM,
-                           .buffer = buffer,
-                           .message_bytes = sealed ? n : 0,
-                           .ad_bytes = sealed ? 0 : n,
-                           .count = n < LEAST_BYTES ? (int)(LEAST_BYTES / n) : 1 };
+    struct ciphering *const c = arg;
+    for (int i = 0; i < c->count; i++) {
+        const int bad = c->aes ? crypto_aead_aes256gcm_decrypt_detached_afternm(
+                                     c->clear, NULL, c->buffer, c->message_bytes, c->tag,
+                                     c->buffer, c->ad_bytes, c->nonce, &c->state)
+                               : crypto_aead_chacha20poly1305_ietf_decrypt_detached(
+                                     c->clear, NULL, c->buffer, c->message_bytes, c->tag,
+                                     c->buffer, c->ad_bytes, c->nonce, c->key);
+        c->good = c->good && !bad;
+    }
+}
+
+static double measure(struct ls_results *results, struct ciphering *c, void (*run)(void *),
+                      double seconds, const char *name)
+{
     struct ls_rate rate;
-    char name[80];
-    if (c.aes)
-        crypto_aead_aes256gcm_beforenm(&c.state, c.key);
-    ls_measure(&rate, &(struct ls_work){ .run = run,
-                                         .arg = &c,
-                                         .amount = (double)n * c.count,
-                                         .seconds = seconds,
-                                         .by_cpu_time = results->by_cpu_time });
-    snprintf(name, sizeof name, "%s, %s, %s", ls_suite_name(suite), ls_level_name(level), size);
+    ls_measure(&rate,
+               &(struct ls_work){ .run = run,
+                                  .arg = c,
+                                  .amount = (double)(c->message_bytes + c->ad_bytes) * c->count,
+                                  .seconds = seconds,
+                                  .by_cpu_time = results->by_cpu_time });
     ls_results_add(
         results,
         &(struct ls_result){ .part = "link", .name = name, .unit = "GB/s", .scale = 1e9 },
         &rate);
     return rate.median;
+}
+
+double ls_bench_cipher(struct ls_results *results, enum ls_suite suite, enum ls_level level,
+                       unsigned char *buffer, unsigned char *clear, uint64_t n,
+                       const char *size, double seconds)
+{
+    const bool sealed = level == LS_LEVEL_SEALED;
+    struct ciphering c = { .aes = suite == LS_SUITE_AES256GCM,
+                           .buffer = buffer,
+                           .clear = clear,
+                           .message_bytes = sealed ? n : 0,
+                           .ad_bytes = sealed ? 0 : n,
+                           .count = n < LEAST_BYTES ? (int)(LEAST_BYTES / n) : 1,
+                           .good = true };
+    char name[80];
+    if (c.aes)
+        crypto_aead_aes256gcm_beforenm(&c.state, c.key);
+    snprintf(name, sizeof name, "%s, %s, %s", ls_suite_name(suite), ls_level_name(level), size);
+    const double seals = measure(results, &c, seal, seconds, name);
+    snprintf(name, sizeof name, "%s, %s, %s: opening", ls_suite_name(suite),
+             ls_level_name(level), size);
+    const double opens = measure(results, &c, open_again, seconds, name);
+    assert(c.good);
+    return opens < seals ? opens : seals;
 }

@@ -5,10 +5,12 @@
 #include "bench/results.h"
 #include "wire/seal.h"
 
-/* Bytes in a second that the suite encrypts in place (level sealed) or only authenticates
- * (signed), messages of n bytes each, in `buffer`. Adds the result to part "link". Returns the
- * median. */
+/* Bytes in a second that the suite encrypts (level sealed) or only authenticates (signed),
+ * messages of n bytes each, in place in `buffer`; and that it opens, from there into `clear`,
+ * of n bytes too. Adds both results to part "link". Returns the smaller median: a stream is as
+ * fast as the slower end. */
 double ls_bench_cipher(struct ls_results *results, enum ls_suite suite, enum ls_level level,
-                       unsigned char *buffer, uint64_t n, const char *size, double seconds);
+                       unsigned char *buffer, unsigned char *clear, uint64_t n,
+                       const char *size, double seconds);
 
 #endif

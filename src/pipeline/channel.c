@@ -1,19 +1,23 @@
 #include "pipeline/channel.h"
 
 #include "base/clock.h"
+#include "base/size.h"
 #include "wire/parts.h"
 
 #include <inttypes.h>
 #include <string.h>
 
+enum { PAGE = 4096 /* bytes */ };
+
+/* The largest frame of a link; both ends compute the same. The largest payload is shared out
+ * evenly: a short last frame would have nothing to hide behind. */
 uint64_t ls_channel_frame_bytes(uint64_t max_payload, uint64_t frame_bytes)
 {
     const uint64_t whole = LS_FRAME_HEADER + max_payload + LS_FRAME_TAG;
     if (frame_bytes == 0 || whole <= frame_bytes)
         return whole;
-    while (ls_parts_count(max_payload, frame_bytes) > LS_CHANNEL_PARTS)
-        frame_bytes *= 2;
-    return frame_bytes;
+    const uint64_t n = ls_min_u64(ls_parts_count(max_payload, frame_bytes), LS_CHANNEL_PARTS);
+    return ls_round_up((max_payload + n - 1) / n + LS_PARTS_GAP, PAGE);
 }
 
 uint64_t ls_channel_bytes(uint64_t max_payload, uint64_t frame_bytes)
@@ -138,6 +142,7 @@ static ls_status send_frames(struct ls_channel *ch, const struct ls_frame *frame
             ch->counts.frames++;
             ch->counts.bytes += g.bytes[i];
         }
+        ls_link_idle(ch->link); /* moves those before while the next ones are sealed */
     }
     ch->counts.split += n_frames > 1;
     return LS_OK;

@@ -19,8 +19,9 @@ struct ls_channel_config {
     int n_buffers;        /* payloads of the largest size */
     enum ls_pack pack;    /* of tensors; both ends have the same */
     uint64_t max_payload; /* bytes */
-    uint64_t frame_bytes; /* larger payloads take several frames of at least this; a multiple of
-                             the page. 0: every payload is one frame */
+    uint64_t frame_bytes; /* larger payloads take several frames of about this, larger ones
+                             where they would be too many; a multiple of the page. 0: every
+                             payload is one frame */
 };
 
 /* Evidence: what this end has sealed or opened. */
