@@ -5,7 +5,8 @@ the noise.
     link_cost.py MODEL [--repeats N] [--ranks N] [--tokens N]     (LOCKSTEP_BIN: the binary)
 
 Prints the machine, then for each arm the median and p10..p90 of the run's seconds, and of the time in the cipher as a
-share of the time in which stages computed.
+share of the time in which stages computed. Last what a step of one token costs, from the difference of a longer and a
+shorter run: the bytes of its frame behind the first stage, and the cipher's time, both ends and the logits included.
 """
 import argparse
 import json
@@ -20,6 +21,38 @@ import harness  # noqa: E402
 
 ARMS = [("plain", ["--link", "plain"]), ("sealed", []), ("signed", ["--link", "signed"]),
         ("plain again", ["--link", "plain"])]
+
+
+FRAME = 128 + 16  # bytes of header and tag
+STEPS = 64
+
+
+def run(options, folder, *extra):
+    """A run's rows and manifest."""
+    out = folder / "out.jsonl"
+    harness.must(harness.run(options.ranks, "run", "--model", options.model, "--input", folder / "in.jsonl", "--output",
+                             out, "--progress", "none", "--threads", 1, *extra))
+    return out.read_bytes(), json.loads((folder / "out.jsonl.lockstep" / "manifest.json").read_text())
+
+
+def total(manifest, name):
+    return sum(stage["links"][name] for stage in manifest["stages"])
+
+
+def one_token_steps(options, folder):
+    manifests = []
+    for tokens in (STEPS, 2 * STEPS):
+        harness.write_requests(folder / "in.jsonl", [{"id": "one", "tokens": [9, 10, 11], "max_tokens": tokens,
+                                                      "ignore_eos": True, "temperature": 0}])
+        manifests.append(run(options, folder, "--fresh")[1])
+    few, many = manifests
+    sealed = [many["stages"][0]["links"][name] - few["stages"][0]["links"][name]
+              for name in ("bytes_sealed", "frames_sealed")]
+    step_us = 1e6 * (many["times"]["run_s"] - few["times"]["run_s"]) / STEPS
+    cipher_us = (total(many, "crypto_us") - total(few, "crypto_us")) / STEPS
+    print("step of one token: a frame of %.0f bytes, %d of them header and tag: %.1f %%; %.0f us, of them in the cipher "
+          "%.0f: %.2f %%" % (sealed[0] / sealed[1], FRAME, 100 * FRAME * sealed[1] / sealed[0], step_us, cipher_us,
+                             100 * cipher_us / step_us))
 
 
 def spread(values):
@@ -44,16 +77,12 @@ def main():
     seconds, shares, outputs = {}, {}, set()
     for repeat in range(options.repeats + 1):
         for name, extra in ARMS:
-            out = folder / "out.jsonl"
-            harness.must(harness.run(options.ranks, "run", "--model", options.model, "--input", folder / "in.jsonl",
-                                     "--output", out, "--progress", "none", "--threads", 1, *extra))
-            manifest = json.loads((folder / "out.jsonl.lockstep" / "manifest.json").read_text())
-            outputs.add(out.read_bytes())
+            rows, manifest = run(options, folder, *extra)
+            outputs.add(rows)
             if repeat:  # the first round warms up
                 seconds.setdefault(name, []).append(manifest["times"]["run_s"])
                 compute = sum(stage["compute_us"] for stage in manifest["stages"])
-                cipher = sum(stage["links"]["crypto_us"] for stage in manifest["stages"])
-                shares.setdefault(name, []).append(100 * cipher / compute)
+                shares.setdefault(name, []).append(100 * total(manifest, "crypto_us") / compute)
     cpu = next(line.split(": ")[1] for line in open("/proc/cpuinfo", encoding="utf-8") if line.startswith("model name"))
     print("%s, %d cores, load %s; %s, %d ranks, %d prompts of %d tokens, %d tokens each, %d runs of each arm" % (
         cpu.strip(), os.cpu_count(), open("/proc/loadavg", encoding="utf-8").read().split()[0],
@@ -63,6 +92,7 @@ def main():
     for name, _ in ARMS:
         print("%-12s %.3f s (%.3f .. %.3f)  %+.1f %% of plain; cipher %.2f %% (%.2f .. %.2f) of compute" % (
             name, *spread(seconds[name]), 100 * (statistics.median(seconds[name]) / base - 1), *spread(shares[name])))
+    one_token_steps(options, folder)
     if len(outputs) != 1:
         sys.exit("the arms gave different rows")
 

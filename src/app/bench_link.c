@@ -46,7 +46,7 @@ static const struct arm {
     { .name = "sealed, lz4", .level = LS_LEVEL_SEALED, .pack = LS_PACK_LZ4 },
 };
 
-enum figure { ONE_WAY, STREAM, REACHED, CIPHER, PACKER, PACKED, N_FIGURES };
+enum figure { ONE_WAY, STREAM, REACHED, CIPHER, OPENING, PACKER, PACKED, N_FIGURES };
 
 static const struct {
     const char *name, *unit;
@@ -57,6 +57,7 @@ static const struct {
     [STREAM] = { "stream", "GB/s", 1e9, false },
     [REACHED] = { "  of cipher behind MPI", "of rate", 1, false },
     [CIPHER] = { "  in the cipher", "of time", 1, false },
+    [OPENING] = { "  in the cipher, receiver", "of time", 1, false },
     [PACKER] = { "  in the packer", "of time", 1, true },
     [PACKED] = { "  packed to", "of size", 1, true },
 };
@@ -75,7 +76,8 @@ struct linking {
     struct ls_comm *comm; /* of this arm */
     struct ls_keyring *keyring;
     struct ls_channel out, in;
-    double values[N_FIGURES][LS_BENCH_MAX_REPEATS];
+    double values[N_FIGURES][LS_BENCH_MAX_REPEATS]; /* of the sender, and OPENING: */
+    double opening[LS_BENCH_MAX_REPEATS];           /* of the receiver */
     double cipher[LS_N_LEVELS]; /* bytes a second of libsodium's own, at this size, where it is
                                    slower: sealing or opening */
     double mpi_stream;          /* bytes a second */
@@ -199,7 +201,7 @@ static ls_status stream(struct linking *x, struct ls_err *err)
 }
 
 static void note(struct linking *x, int i, double ping_us, double stream_us,
-                 const struct ls_channel *before)
+                 const struct ls_channel *before, uint64_t opened_us)
 {
     const double n = (double)x->n;
     const struct ls_packer *const now = &x->out.packer, *const then = &before->packer;
@@ -209,6 +211,7 @@ static void note(struct linking *x, int i, double ping_us, double stream_us,
     x->values[STREAM][i] = 1e6 * n * n_messages(x->n) / stream_us;
     x->values[CIPHER][i] =
         (double)(x->out.counts.crypto_us - before->counts.crypto_us) / stream_us;
+    x->opening[i] = (double)(x->in.counts.crypto_us - opened_us) / stream_us;
     x->values[PACKER][i] = (double)(now->us - then->us) / stream_us;
     x->values[PACKED][i] = raw > 0 ? packed / raw : 1;
 }
@@ -222,11 +225,12 @@ static ls_status repeat(struct linking *x, struct ls_err *err)
         s = ping(x, err);
         const uint64_t middle_us = ls_now_us();
         const struct ls_channel before = x->out;
+        const uint64_t opened_us = x->in.counts.crypto_us;
         if (!s)
             s = stream(x, err);
         if (i > 0)
             note(x, i - 1, (double)(middle_us - begin_us), (double)(ls_now_us() - middle_us),
-                 &before);
+                 &before, opened_us);
     }
     return s;
 }
@@ -300,7 +304,7 @@ static bool is_told(const struct linking *x, enum figure f)
     const bool keyed = x->arm->level != LS_LEVEL_PLAIN;
     if (f == REACHED)
         return keyed && x->arm->pack == LS_PACK_NONE && x->mpi_stream > 0;
-    if (f == CIPHER)
+    if (f == CIPHER || f == OPENING)
         return keyed;
     return !figures[f].packing || x->arm->pack != LS_PACK_NONE;
 }
@@ -347,6 +351,9 @@ static ls_status measure_arm(struct linking *x, const char *size, struct ls_err 
         s = repeat(x, err);
     if (!s)
         s = ls_raw_share(x->world, x->first, x->values, sizeof x->values, WAIT_S * 10, err);
+    if (!s)
+        s = ls_raw_share(x->world, x->second, x->opening, sizeof x->opening, WAIT_S, err);
+    memcpy(x->values[OPENING], x->opening, sizeof x->opening);
     close_arm(x, s);
     if (!s && x->rank == 0)
         add(x, label);
