@@ -6,7 +6,7 @@ the noise.
 
 Prints the machine, then for each arm the median and p10..p90 of the run's seconds, and of the time in the cipher as a
 share of the time in which stages computed. Last what a step of one token costs, from the difference of a longer and a
-shorter run: the bytes of its frame behind the first stage, and the cipher's time, both ends and the logits included.
+shorter run: how many of its bytes are header and tag, and the cipher's time, both ends and the logits included.
 """
 import argparse
 import json
@@ -35,8 +35,15 @@ def run(options, folder, *extra):
     return out.read_bytes(), json.loads((folder / "out.jsonl.lockstep" / "manifest.json").read_text())
 
 
-def total(manifest, name):
-    return sum(stage["links"][name] for stage in manifest["stages"])
+def total(stages, name):
+    return sum(stage["links"][name] for stage in stages)
+
+
+def frame_share(pair):
+    """Of the bytes that the longer of two runs sent more, in percent."""
+    few, many = pair
+    frames, sent = [total(many, name) - total(few, name) for name in ("frames_sealed", "bytes_sealed")]
+    return 100 * FRAME * frames / sent
 
 
 def one_token_steps(options, folder):
@@ -46,13 +53,12 @@ def one_token_steps(options, folder):
                                                       "ignore_eos": True, "temperature": 0}])
         manifests.append(run(options, folder, "--fresh")[1])
     few, many = manifests
-    sealed = [many["stages"][0]["links"][name] - few["stages"][0]["links"][name]
-              for name in ("bytes_sealed", "frames_sealed")]
     step_us = 1e6 * (many["times"]["run_s"] - few["times"]["run_s"]) / STEPS
-    cipher_us = (total(many, "crypto_us") - total(few, "crypto_us")) / STEPS
-    print("step of one token: a frame of %.0f bytes, %d of them header and tag: %.1f %%; %.0f us, of them in the cipher "
-          "%.0f: %.2f %%" % (sealed[0] / sealed[1], FRAME, 100 * FRAME * sealed[1] / sealed[0], step_us, cipher_us,
-                             100 * cipher_us / step_us))
+    cipher_us = (total(many["stages"], "crypto_us") - total(few["stages"], "crypto_us")) / STEPS
+    print("a step of one token: header and tag are %.1f %% of what the first stage sends, %.2f %% of what all send; "
+          "%.0f us, of them in the cipher %.0f: %.2f %%" % (
+              frame_share([m["stages"][:1] for m in manifests]), frame_share([m["stages"] for m in manifests]), step_us,
+              cipher_us, 100 * cipher_us / step_us))
 
 
 def spread(values):
@@ -82,7 +88,7 @@ def main():
             if repeat:  # the first round warms up
                 seconds.setdefault(name, []).append(manifest["times"]["run_s"])
                 compute = sum(stage["compute_us"] for stage in manifest["stages"])
-                shares.setdefault(name, []).append(100 * total(manifest, "crypto_us") / compute)
+                shares.setdefault(name, []).append(100 * total(manifest["stages"], "crypto_us") / compute)
     cpu = next(line.split(": ")[1] for line in open("/proc/cpuinfo", encoding="utf-8") if line.startswith("model name"))
     print("%s, %d cores, load %s; %s, %d ranks, %d prompts of %d tokens, %d tokens each, %d runs of each arm" % (
         cpu.strip(), os.cpu_count(), open("/proc/loadavg", encoding="utf-8").read().split()[0],

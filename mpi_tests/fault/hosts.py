@@ -3,6 +3,7 @@
 
     hosts.py [ONLY...]      (LOCKSTEP_BIN; root. One host is a network namespace with a host name of its own.)
 """
+import json
 import os
 import pathlib
 import shutil
@@ -73,6 +74,19 @@ def check_equal(f):
         result = f.run(ranks)
         say(result.returncode == 0 and f.output() == f.reference, "%s: exit code %d, equal %s: %s" % (
             ranks, result.returncode, f.output() == f.reference, result.stderr[-1500:]))
+
+
+def check_auto(f):
+    """Packing by measure: tried on every link between hosts, and left alone, for this network is as fast as memory."""
+    result = f.run([(1, 0), (1, 1), (1, 2)], "--pack", "auto", "--max-sequences", 1)
+    say(result.returncode == 0 and f.output() == f.reference, "--pack auto: exit code %d, equal %s: %s" % (
+        result.returncode, f.output() == f.reference, result.stderr[-1500:]))
+    said = json.loads((f.folder / "out.jsonl.lockstep" / "manifest.json").read_text())
+    say(said["packing"] == "auto", "the manifest says %s" % said["packing"])
+    for rank, stage in enumerate(said["stages"]):
+        links = stage["links"]
+        say(links["packing_us"] > 0, "rank %d tried nothing: %s" % (rank, links))
+        say(links["tensors_packed"] == links["tensors_unpacked"] == 0, "rank %d packs: %s" % (rank, links))
 
 
 def check_secret(f):

@@ -76,7 +76,7 @@ FIELDS = [("kind out of the table", 6, 1, 11), ("another kind", 6, 1, STOP), ("v
           ("sequence", 32, 8, 1 << 40),
           ("length 2^40", 96, 8, 1 << 40), ("ndim 5", 65, 1, 5), ("reserved", 66, 2, 1),
           ("tensor 2^40", 88, 8, 1 << 40), ("epoch", 104, 4, 5), ("chunk", 108, 8, 64)]
-TENSOR_FIELDS = [("dtype", 64, 1, 1), ("zero dim", 68, 4, 0), ("overflowing dims", 68, 8, 0xffffffffffffffff),
+TENSOR_FIELDS = [("dtype", 64, 1, 2), ("zero dim", 68, 4, 0), ("overflowing dims", 68, 8, 0xffffffffffffffff),
                  ("infinite rows", 68, 4, 0xffffffff), ("table", 84, 4, 4), ("rows", 60, 4, 77), ("step", 56, 4, 7777),
                  ("id", 40, 8, 7777), ("id before", 40, 8, 0)]
 

@@ -5,6 +5,7 @@
 
 Builds the product with gcc and clang at -O0 and -O3 in WORK_DIR and compares their output files, digests of all logits
 included, with LOCKSTEP_BIN's, for every instruction set of this CPU. A compiler that is missing is counted and said.
+The first one is built without liblz4 too, and must refuse to pack.
 """
 import os
 import pathlib
@@ -19,14 +20,30 @@ VARIANTS = [("gcc", 0), ("gcc", 3), ("clang", 0), ("clang", 3)]
 MODELS = [("llama-bf16", []), ("llama-f16", []), ("mistral", []), ("qwen3", ["--dtype", "f32"])]
 
 
-def build(source, work, compiler, level):
-    folder = work / ("%s-O%d" % (compiler, level))
+def build(source, work, compiler, level, *options, targets=()):
+    folder = work / "".join(["%s-O%d" % (compiler, level), *options])
     if not (folder / "build.ninja").exists():
         subprocess.run(["meson", "setup", str(folder), str(source), "-Dtests=false", "-Dbuildtype=plain",
-                        "-Doptimization=%d" % level], check=True, stdout=subprocess.DEVNULL,
+                        "-Doptimization=%d" % level, *options], check=True, stdout=subprocess.DEVNULL,
                        env={**os.environ, "CC": compiler})
-    subprocess.run(["ninja", "-C", str(folder), "-j", str(os.cpu_count() or 1)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["ninja", "-C", str(folder), "-j", str(os.cpu_count() or 1), *targets], check=True,
+                   stdout=subprocess.DEVNULL)
     return folder / "lockstep"
+
+
+def refuses_to_pack(source, folder, work, compiler):
+    """What is wrong with a build without liblz4: options and plans that want packing are refused in it."""
+    target = "mpi_tests/unit/ut_plan"
+    program = build(source, work, compiler, 0, "-Dlz4=disabled", "-Dtests=true", targets=("lockstep", target))
+    model, wrong = harness.FIXTURES / "families" / "llama-bf16", []
+    for pack in ("lz4", "auto"):
+        for words in (["run", "--input", folder / "in.jsonl", "--output", folder / "none.jsonl"], ["plan"]):
+            said = harness.run(0, *words, "--model", model, "--pack", pack, program=str(program))
+            if said.returncode != 2 or "--pack %s: this program was built without liblz4" % pack not in said.stderr:
+                wrong.append("%s --pack %s: %d, %s" % (words[0], pack, said.returncode, said.stderr))
+    if subprocess.run([program.parent / target], check=False, capture_output=True).returncode:
+        wrong.append("ut_plan fails without liblz4")
+    return wrong
 
 
 def output(folder, program, model, requests, arguments):
@@ -56,8 +73,12 @@ def main():
                     different += 1
                     print("DIFFERENT: %s -O%d %s --cpu %s" % (compiler, level, model, path))
         print("%s -O%d: compared" % (compiler, level), flush=True)
+    present = [compiler for compiler, _ in VARIANTS if compiler not in missing]
+    packing = refuses_to_pack(source, folder, work, present[0]) if present else []
+    for fault in packing:
+        print("WRONG: without liblz4: %s" % fault)
     print("%d outputs compared, %d different, missing compilers: %s" % (compared, different, missing or "none"))
-    sys.exit(1 if different or not compared else 0)
+    sys.exit(1 if different or packing or not compared else 0)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include "pipeline/plan.h"
 #include "pipeline/report.h"
 #include "pipeline/scheduler.h"
+#include "wire/pack.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -344,6 +345,23 @@ static void check_finds_contradictions(void **state)
     close_model(&m);
 }
 
+/* A plan that another program made may name a packing that this build lacks. */
+static void packing_needs_its_library(void **state)
+{
+    (void)state;
+    struct model m;
+    open_model(&m, "llama-f32");
+    assert_int_equal(form(&m, 2, NULL), LS_OK);
+    for (int pack = LS_PACK_NONE; pack < LS_N_PACKS; pack++) {
+        struct ls_err err = { 0 };
+        const bool good = pack == LS_PACK_NONE || ls_pack_is_built();
+        plan.pack = pack;
+        assert_int_equal(ls_plan_check(&plan, &m.arch, 2, &err), good ? LS_OK : LS_E_REFUSED);
+        assert_true(good || strstr(err.text, "this program was built without liblz4"));
+    }
+    close_model(&m);
+}
+
 /* --- byte forms ----------------------------------------------------------------------------
  */
 
@@ -501,6 +519,7 @@ int main(void)
         cmocka_unit_test(speed_decides_layers),
         cmocka_unit_test(few_logits_decide_layers),
         cmocka_unit_test(check_finds_contradictions),
+        cmocka_unit_test(packing_needs_its_library),
         cmocka_unit_test(wish_travels),
         cmocka_unit_test(plan_travels),
         cmocka_unit_test(hosts_are_shared),

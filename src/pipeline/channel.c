@@ -9,8 +9,8 @@
 
 enum { PAGE = 4096 /* bytes */ };
 
-/* The largest frame of a link; both ends compute the same. The largest payload is shared out
- * evenly: a short last frame would have nothing to hide behind. */
+/* The largest payload is shared out evenly: a short last frame would have nothing to hide
+ * behind. */
 uint64_t ls_channel_frame_bytes(uint64_t max_payload, uint64_t frame_bytes)
 {
     const uint64_t whole = LS_FRAME_HEADER + max_payload + LS_FRAME_TAG;
