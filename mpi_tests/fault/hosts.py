@@ -89,6 +89,28 @@ def check_auto(f):
         say(links["tensors_packed"] == links["tensors_unpacked"] == 0, "rank %d packs: %s" % (rank, links))
 
 
+def check_trace(f):
+    """A host whose clock runs 5000 s ahead: in the trace its stage computes each step after the one in front did."""
+    file = f.folder / "trace.json"
+    words = [f.program, *f.words("out.jsonl", "--trace", file)]
+    ahead = ["unshare", "--time", "--monotonic", "5000", "--fork", "--kill-child"]
+    result = f.run([(1, 0), (1, 1)], "--trace", file, other_words={1: [*ahead, *words]})
+    say(result.returncode == 0 and f.output() == f.reference, "trace: %d, %s" % (
+        result.returncode, result.stderr[-1500:]))
+    if not file.exists():
+        say(False, "no trace")
+        return
+    events = json.loads(file.read_text())["traceEvents"]
+    error_us = [e["args"]["clock_error_us"] for e in events if e["ph"] == "M"]
+    steps = [{e["args"]["step"]: e for e in events if e["name"] == "compute" and e["tid"] == s} for s in (0, 1)]
+    say(error_us[0] == 0 and 0 < error_us[1] < 200000, "clocks are %s us apart" % error_us)
+    say(len(steps[0]) > 5 and steps[0].keys() == steps[1].keys(), "steps: %s" % [len(s) for s in steps])
+    for step, before in steps[0].items():
+        late = steps[1][step]["ts"] - before["ts"] - before["dur"]
+        say(-error_us[1] <= late < 5000000, "step %d begins %d us after the first stage's end" % (step, late))
+    print("clocks brought together to within %d us" % error_us[1])
+
+
 def check_secret(f):
     """Without a secret, or with two of them, ranks on several hosts do not start."""
     f.refused(3, "keygen", f.run([(1, 0), (1, 1)], secret=None))
@@ -137,43 +159,51 @@ def check_gone_model(f):
     f.hosts.at_start(2, "")
 
 
+def start_to_cut(f, words):
+    """A run that has finished a row, and has many to go; what it says goes to a file, for a pipe would be open as long
+    as a launcher's daemon on the other side is."""
+    journal = f.folder / "cut.jsonl.lockstep" / "journal"
+    shutil.rmtree(journal.parent, ignore_errors=True)
+    (f.folder / "cut.jsonl").unlink(missing_ok=True)
+    environment = {**os.environ, **harness.MPI_ENVIRONMENT}
+    environment.pop("OMPI_MCA_btl_tcp_if_include")
+    environment.pop("OMPI_MCA_oob_tcp_if_include")
+    with open(f.folder / "said", "wb") as said:
+        process = subprocess.Popen(f.hosts.mpirun_command([(1, 0), (1, 1), (1, 2)], words, mca=lab.KEEPALIVE),
+                                   stdout=subprocess.DEVNULL, stderr=said, env=environment, stdin=subprocess.DEVNULL)
+    deadline, has_row = time.monotonic() + 60, False
+    while time.monotonic() < deadline and process.poll() is None and not has_row:
+        time.sleep(0.05)
+        has_row = journal.exists() and journal.stat().st_size > 3000
+    say(process.poll() is None and has_row, "no row, or the run was over before the link was cut: %s, %s" % (
+        process.poll(), (f.folder / "said").read_text(errors="replace")[-1500:]))
+    return process
+
+
 def check_cut(f):
     """The link of a host is cut in the middle of a run: no packet says so. The limit is 30 seconds."""
     f.requests([{"id": "r%d" % i, "tokens": list(range(5 + i, 25 + i)), "max_tokens": 400, "ignore_eos": True}
                 for i in range(60)])
-    words = [f.program, *f.words("cut.jsonl", "--max-sequences", 4, "--cpu", "ref")]
     for host in (1, 0):
-        for stale in ("cut.jsonl", "cut.jsonl.lockstep"):
-            path = f.folder / stale
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-        command = f.hosts.mpirun_command([(1, 0), (1, 1), (1, 2)], words, mca=[
-            ("oob_tcp_keepalive_time", 3), ("oob_tcp_keepalive_intvl", 1), ("oob_tcp_keepalive_probes", 3)])
-        environment = {**os.environ, **harness.MPI_ENVIRONMENT}
-        environment.pop("OMPI_MCA_btl_tcp_if_include")
-        environment.pop("OMPI_MCA_oob_tcp_if_include")
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
-                                   stdin=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not (f.folder / "cut.jsonl.lockstep").exists():
-            time.sleep(0.05)
-        time.sleep(3)
-        say(process.poll() is None, "the run was over before the link was cut")
+        process = start_to_cut(f, [f.program, *f.words("cut.jsonl", "--max-sequences", 4, "--cpu", "ref")])
         f.hosts.cut(host)
         began = time.monotonic()
         try:
-            _, said = process.communicate(timeout=60)
+            process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             say(False, "link of host %d cut: no end after 60 s" % host)
             process.kill()
-            _, said = process.communicate()
-        took = time.monotonic() - began
+            process.wait()
+        took, said = time.monotonic() - began, (f.folder / "said").read_text(errors="replace")
         print("link of host %d cut: %.1f s, code %s, %s" % (host, took, process.returncode, our_lines(said)))
         say(took < 30 and process.returncode != 0, "link of host %d cut: %.1f s, code %s" % (host, took,
                                                                                          process.returncode))
         say(any("no sign of life" in line for line in our_lines(said)) or host == 0,
             "no line on the cut link: %s" % said[-1500:])
-        time.sleep(6)
-        left = [p for p in f.hosts.processes() if "cut.jsonl" in p[2]]
+        end, left = time.monotonic() + 20, True
+        while left and time.monotonic() < end:
+            time.sleep(0.2)
+            left = [p for p in f.hosts.processes() if "cut.jsonl" in p[2]]
         say(not left, "left behind: %s" % left)
         for _, pid, _ in left:
             os.kill(pid, 9)

@@ -173,7 +173,7 @@ class JobOfHosts(Job):
             env.pop(name)
         return self.hosts.mpirun_command(
             [(1, i) for i in range(RANKS)], [*self.words(), "--secret-file", str(self.folder / "secret")],
-            mca=[("oob_tcp_keepalive_%s" % key, n) for key, n in (("time", 3), ("intvl", 1), ("probes", 3))])
+            mca=lab.KEEPALIVE)
 
     def tend(self):
         if self.rank is not None and self.cut.exists():

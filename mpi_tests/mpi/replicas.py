@@ -58,6 +58,11 @@ def check_equal():
             owner = p["stage"] if shares else p["rank"]
             say(p["weights_rank"] == owner, "rank %d has the weights of rank %d" % (p["rank"], p["weights_rank"]))
             say(p["shared_weights_bytes"] == (p["weights_bytes"] if owner != p["rank"] else 0), "shared: %s" % p)
+        run_us = 1e6 * manifest["times"]["run_s"]
+        for key, values in ("efficiency", [p["compute_us"] / run_us for p in parts]), (
+                "ideal", [p["steps"] / (p["steps"] + stages - 1) for p in parts]):
+            say(abs(manifest["pipeline"][key] - sum(values) / ranks) < 1e-4, "%s: %s" % (key, manifest["pipeline"]))
+        say(0 < manifest["pipeline"]["efficiency"] <= 1, "efficiency: %s" % manifest["pipeline"])
         say(manifest["plan"]["n_replicas"] == n, "plan: %s" % manifest["plan"])
         for planned, made in zip(manifest["plan"]["stages"], parts):
             say(all(planned[key] == made[key] for key in ("weights_bytes", "kv_bytes", "scratch_bytes", "link_bytes")),

@@ -350,6 +350,12 @@ def check_nodes():
         say(result.returncode in (2, 3) and part in result.stderr, "%s: %d, %s" % (line, result.returncode,
                                                                                    result.stderr))
     refused(2, "absent.txt: No such file", 0, "plan", "--model", DEMO, "--nodes", folder / "absent.txt")
+    refused(2, "Is a directory", 0, "plan", "--model", DEMO, "--nodes", folder)
+    for text, part in (("a 4G 8\0\n", "nodes.txt:1: a zero byte"),
+                       ("a " * 300 + "\n", "nodes.txt:1: a line of over 510"),
+                       ("a 4G 8\n" * 1025, "nodes.txt:1025: more than 1024 ranks")):
+        nodes.write_text(text)
+        refused(2, part, 0, "plan", "--model", DEMO, "--nodes", nodes)
 
 
 def check_plans():

@@ -150,6 +150,24 @@ static json_t *rank_to_json(struct writer *w, const struct ls_manifest *m, int r
     return out;
 }
 
+/* What part of the run the ranks computed, beside M / (M + S - 1): what a pipeline of S equal
+ * stages that is only filled and emptied would reach over the M steps of the run. */
+static void put_efficiency(struct writer *w, const struct ls_manifest *m)
+{
+    const int n_stages = ls_session_plan(m->session)->n_stages;
+    const double run_us = (double)(m->end_us - m->ready_us);
+    double computed = 0, ideal = 0;
+    for (int r = 0; r < m->n_ranks; r++) {
+        const struct ls_stage_stats *const s = ls_session_stats(m->session, r);
+        const double steps = (double)s->counts.steps;
+        computed += (double)s->compute_us / run_us / m->n_ranks;
+        ideal += steps > 0 ? steps / (steps + n_stages - 1) / m->n_ranks : 0;
+    }
+    const bool known = m->ready_us && m->end_us > m->ready_us;
+    put(w, w->root, "pipeline",
+        known ? json_pack("{s:f, s:f}", "efficiency", computed, "ideal", ideal) : json_null());
+}
+
 static void put_stages(struct writer *w, const struct ls_manifest *m)
 {
     json_t *const stages = json_array();
@@ -161,6 +179,7 @@ static void put_stages(struct writer *w, const struct ls_manifest *m)
     for (int s = 0; s < m->n_ranks; s++)
         w->failed |= json_array_append_new(stages, rank_to_json(w, m, s)) != 0;
     put(w, w->root, "stages", stages);
+    put_efficiency(w, m);
     ls_session_run_stats(m->session, &run);
     put_u64(w, w->root, "steps", run.steps);
     put_u64(w, w->root, "tokens", run.tokens);

@@ -55,7 +55,10 @@ static ls_status take_node(char *const word[5], int n_words, struct ls_rank_repo
     if (n_words == 4 && !read_count(word[3], LS_MAX_STAGES - *n_ranks, &ranks))
         return ls_fail(err, LS_E_USAGE, "ranks '%s', expected 1 to %d, all nodes together",
                        word[3], LS_MAX_STAGES);
-    for (int i = 0; i < ranks && *n_ranks < LS_MAX_STAGES; i++) {
+    if (ranks > LS_MAX_STAGES - *n_ranks)
+        return ls_fail(err, LS_E_USAGE, "more than %d ranks, all nodes together",
+                       LS_MAX_STAGES);
+    for (int i = 0; i < ranks; i++) {
         struct ls_rank_report *const r = &reports[(*n_ranks)++];
         *r = (struct ls_rank_report){ .cores = cores / ranks > 0 ? cores / ranks : 1,
                                       .memory_bytes = memory / (uint64_t)ranks };
@@ -76,6 +79,17 @@ static ls_status take_line(char *line, struct ls_rank_report *reports, int *n_ra
     return n ? take_node(word, n, reports, n_ranks, err) : LS_OK;
 }
 
+/* One line of a file that may hold anything. */
+static ls_status check_line(const char *line, bool last, struct ls_err *err)
+{
+    const size_t n = strlen(line);
+    if (n > 0 && (line[n - 1] == '\n' || (last && n < MAX_LINE - 1)))
+        return LS_OK;
+    if (n == MAX_LINE - 1)
+        return ls_fail(err, LS_E_USAGE, "a line of over %d bytes", MAX_LINE - 2);
+    return ls_fail(err, LS_E_USAGE, "a zero byte, expected text");
+}
+
 ls_status ls_nodes_read(struct ls_rank_report *reports, int *n_ranks, const char *path,
                         struct ls_err *err)
 {
@@ -86,12 +100,14 @@ ls_status ls_nodes_read(struct ls_rank_report *reports, int *n_ranks, const char
         return ls_fail(err, LS_E_USAGE, "--nodes %s: %s", path, strerror(errno));
     *n_ranks = 0;
     for (int number = 1; !s && fgets(line, sizeof line, f); number++) {
-        s = strchr(line, '\n') || feof(f)
-                ? take_line(line, reports, n_ranks, err)
-                : ls_fail(err, LS_E_USAGE, "a line of over %d bytes", MAX_LINE - 2);
+        s = check_line(line, feof(f), err);
+        if (!s)
+            s = take_line(line, reports, n_ranks, err);
         if (s)
             ls_fail_prefix(err, "--nodes %s:%d", path, number);
     }
+    if (!s && ferror(f))
+        s = ls_fail(err, LS_E_USAGE, "--nodes %s: %s", path, strerror(errno));
     fclose(f);
     if (!s && *n_ranks == 0)
         s = ls_fail(err, LS_E_USAGE, "--nodes %s: no node", path);

@@ -99,8 +99,12 @@ static void put_rank(struct writer *w, const struct ls_session *session,
     size_t at = 0;
     fprintf(w->out,
             "%s{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":%d,\"args\":{"
-            "\"name\":\"%s\",\"host\":\"%s\",\"dropped_events\":%" PRIu64 "}}",
+            "\"name\":\"%s\",\"host\":\"%s\",\"dropped_events\":%" PRIu64,
             w->any ? ",\n" : "", rank, name, ls_session_stats(session, rank)->host, t->dropped);
+    if (t->error_us == UINT64_MAX)
+        fputs(",\"clock_error_us\":null}}", w->out);
+    else
+        fprintf(w->out, ",\"clock_error_us\":%" PRIu64 "}}", t->error_us);
     w->any = true;
     for (uint32_t i = 0; i < t->n; i++) {
         const struct ls_trace_event *e = &t->events[i];

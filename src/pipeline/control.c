@@ -15,7 +15,7 @@ enum {
     SEND_WAIT_US = 10000000,
     BEAT_US = 2000000, /* or a quarter of the silence that is allowed, if that is less */
     NEWS_US = 100000,  /* between two beats at least */
-    BEAT_BYTES = 20 + LS_MAX_HOST,
+    BEAT_BYTES = 28 + LS_MAX_HOST,
     SEARCH_US = 250000, /* processes of this host are looked for this often */
     FAILURE_BYTES = LS_ERR_TEXT + 16,
 };
@@ -65,13 +65,17 @@ ls_status ls_control_create(struct ls_control **out, struct ls_keyring *keyring,
     ctl->out = ls_arena_take(&ctl->arena, n * sizeof *ctl->out);
     ctl->hosts = ls_arena_take(&ctl->arena, n * sizeof *ctl->hosts);
     ctl->heard_us = ls_arena_take(&ctl->arena, n * sizeof *ctl->heard_us);
+    ctl->least_us = ls_arena_take(&ctl->arena, n * sizeof *ctl->least_us);
     ctl->last = ls_arena_take(&ctl->arena, n * sizeof *ctl->last);
     ctl->waiting = ls_arena_take(&ctl->arena, n * sizeof *ctl->waiting);
-    if (!ctl->in || !ctl->out || !ctl->hosts || !ctl->heard_us || !ctl->last || !ctl->waiting)
+    if (!ctl->in || !ctl->out || !ctl->hosts || !ctl->heard_us || !ctl->least_us ||
+        !ctl->last || !ctl->waiting)
         s = ls_fail(err, LS_E_MEMORY, "out of memory: control links of %d ranks", ctl->n_ranks);
-    for (int r = 0; !s && r < ctl->n_ranks; r++)
+    for (int r = 0; !s && r < ctl->n_ranks; r++) {
+        ctl->least_us[r] = INT64_MAX;
         if (is_peer(ctl, r))
             s = open_peer(ctl, keyring, r, err);
+    }
     if (s) {
         ls_control_destroy(ctl);
         return s;
@@ -210,6 +214,32 @@ static bool is_beat(const struct ls_message *m)
            (m->kind == LS_KIND_PLAN && m->id == LS_PHASE_BEAT);
 }
 
+/* Clocks of hosts that run for as long as can be believed are less than this. */
+static const int64_t max_clock_us = INT64_C(1) << 60;
+
+static void note_clock(struct ls_control *ctl, int peer, int64_t sent_us)
+{
+    const int64_t apart = (int64_t)ls_now_us() - sent_us;
+    if (sent_us >= 0 && sent_us < max_clock_us && apart < ctl->least_us[peer])
+        ctl->least_us[peer] = apart;
+}
+
+int64_t ls_control_clock(const struct ls_control *ctl, int peer, int64_t there_us,
+                         uint64_t *error_us)
+{
+    const int64_t here_us = ctl->least_us[peer];
+    *error_us = 0;
+    if (peer == ctl->rank || !strcmp(ctl->hosts[peer], ctl->hosts[ctl->rank]))
+        return 0;
+    *error_us = UINT64_MAX;
+    /* what a peer says may be anything; both ways together cannot take less than no time */
+    if (here_us >= max_clock_us || there_us >= max_clock_us || there_us <= -max_clock_us ||
+        here_us + there_us < 0)
+        return 0;
+    *error_us = (uint64_t)(here_us + there_us + 1) / 2;
+    return (here_us - there_us) / 2;
+}
+
 static ls_status take_beat(struct ls_control *ctl, int peer, const struct ls_message *m,
                            struct ls_err *err)
 {
@@ -217,10 +247,12 @@ static ls_status take_beat(struct ls_control *ctl, int peer, const struct ls_mes
     struct ls_activity now = { .doing = ls_get_u32(&r), .step = ls_get_u64(&r) };
     char host[LS_MAX_HOST];
     now.pid = ls_get_u32(&r);
+    const int64_t sent_us = (int64_t)ls_get_u64(&r);
     ls_get_text(&r, host, sizeof host);
     if (!ls_reader_done(&r) || now.doing >= LS_N_DOING)
         return ls_fail(err, LS_E_SHAPE, "rank %d: a sign of life that cannot be read", peer);
     ctl->last[peer] = now;
+    note_clock(ctl, peer, sent_us);
     memcpy(ctl->hosts[peer], host, sizeof host);
     return ls_control_done(ctl, peer, err);
 }
@@ -333,6 +365,7 @@ ls_status ls_control_beat(struct ls_control *ctl, uint64_t now_us, struct ls_err
     ls_put_u32(&w, ctl->last[ctl->rank].doing);
     ls_put_u64(&w, ctl->last[ctl->rank].step);
     ls_put_u32(&w, ctl->last[ctl->rank].pid);
+    ls_put_u64(&w, now_us);
     ls_put_text(&w, ctl->hosts[ctl->rank]);
     ctl->next_beat_us = now_us + beat_us(ctl);
     for (int r = 0; r < ctl->n_ranks; r++) {

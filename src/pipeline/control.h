@@ -61,8 +61,10 @@ struct ls_control {
                                     that of rank 0 */
     char (*hosts)[LS_MAX_HOST];  /* [n_ranks] once heard, else "" */
     uint64_t *heard_us;          /* [n_ranks] when a frame of this peer last came */
-    struct ls_activity *last;    /* [n_ranks] as last heard; the own one is what beats tell */
-    struct ls_message *waiting;  /* [n_ranks] come while this rank only listened */
+    int64_t *least_us; /* [n_ranks] this rank's clock when a sign of life of the peer came, less
+                          the peer's when it was sent: the least so far; INT64_MAX: none came */
+    struct ls_activity *last;   /* [n_ranks] as last heard; the own one is what beats tell */
+    struct ls_message *waiting; /* [n_ranks] come while this rank only listened */
     const volatile sig_atomic_t *hurry; /* not 0: the launcher is about to kill; or NULL */
     bool heeded;                        /* *hurry has been answered by this rank's end */
     uint64_t last_check_us;             /* of this rank's own doing */
@@ -116,6 +118,12 @@ void ls_control_stop_all(struct ls_control *ctl, ls_status status, const char *t
 
 /* What this rank does from now on. */
 void ls_control_set_doing(struct ls_control *ctl, enum ls_doing doing, uint64_t step);
+/* A peer's clock (ls_now_us) plus the result is this rank's: as far behind as its signs of life
+ * came at least, half of what they took both ways together; there_us is the peer's least_us of
+ * this rank. On one host there is one clock. *error_us: at most so wrong; UINT64_MAX: unknown.
+ */
+int64_t ls_control_clock(const struct ls_control *ctl, int peer, int64_t there_us,
+                         uint64_t *error_us);
 /* Lets the peers know that this rank is alive, every 2 s, and soon after it does something
  * else. Cheap; never waits. */
 ls_status ls_control_beat(struct ls_control *ctl, uint64_t now_us, struct ls_err *err);

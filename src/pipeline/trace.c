@@ -1,20 +1,15 @@
 #include "pipeline/trace.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "pipeline/bytes.h"
 
 ls_status ls_trace_init(struct ls_trace *trace, struct ls_err *err)
 {
     void *memory;
-    struct timespec wall;
     ls_status st = ls_alloc(&memory, LS_TRACE_EVENTS * sizeof *trace->events, "the trace", err);
     if (st)
         return st;
-    clock_gettime(CLOCK_REALTIME, &wall);
-    *trace = (struct ls_trace){ .events = memory,
-                                .clock_us = (int64_t)wall.tv_sec * 1000000 +
-                                            wall.tv_nsec / 1000 - (int64_t)ls_now_us() };
+    *trace = (struct ls_trace){ .events = memory };
     return LS_OK;
 }
 
@@ -22,6 +17,13 @@ void ls_trace_finish(struct ls_trace *trace)
 {
     ls_free(trace->events);
     *trace = (struct ls_trace){ .events = NULL };
+}
+
+void ls_trace_shift(struct ls_trace *trace, int64_t by_us, uint64_t error_us)
+{
+    trace->error_us = error_us;
+    for (uint32_t i = 0; i < trace->n; i++)
+        trace->events[i].begin_us += (uint64_t)by_us;
 }
 
 void ls_trace_add(struct ls_trace *trace, enum ls_trace_kind kind, uint64_t step,
@@ -35,7 +37,7 @@ void ls_trace_add(struct ls_trace *trace, enum ls_trace_kind kind, uint64_t step
     }
     const uint64_t length = end_us - begin_us;
     trace->events[trace->n++] = (struct ls_trace_event){
-        .begin_us = begin_us + (uint64_t)trace->clock_us,
+        .begin_us = begin_us,
         .length_us = length < UINT32_MAX ? (uint32_t)length : UINT32_MAX,
         .what = (uint32_t)kind << 30 | (uint32_t)(step & LS_TRACE_MAX_STEP)
     };

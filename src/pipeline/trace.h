@@ -21,7 +21,7 @@ enum {
 };
 
 struct ls_trace_event {
-    uint64_t begin_us; /* by the wall clock of its host, since 1970 */
+    uint64_t begin_us; /* by ls_now_us of its host; in the end by that of rank 0's */
     uint32_t length_us;
     uint32_t what; /* kind in the two high bits; the step, modulo 2^30 */
 };
@@ -29,12 +29,15 @@ struct ls_trace_event {
 struct ls_trace {
     struct ls_trace_event *events; /* [LS_TRACE_EVENTS] */
     uint32_t n;
-    uint64_t dropped; /* behind the last that had room */
-    int64_t clock_us; /* wall clock minus ls_now_us */
+    uint64_t dropped;  /* behind the last that had room */
+    uint64_t error_us; /* of clocks brought together; UINT64_MAX: they could not be */
 };
 
 ls_status ls_trace_init(struct ls_trace *trace, struct ls_err *err);
 void ls_trace_finish(struct ls_trace *trace);
+
+/* Brings events of another host's clock to this one's (ls_control_clock). */
+void ls_trace_shift(struct ls_trace *trace, int64_t by_us, uint64_t error_us);
 
 /* begin and end by ls_now_us. Cheap; does nothing when trace is NULL. */
 void ls_trace_add(struct ls_trace *trace, enum ls_trace_kind kind, uint64_t step,

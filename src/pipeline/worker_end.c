@@ -77,6 +77,7 @@ static void fill_stats(struct ls_worker *w)
     out->bytes_received = moved.received_bytes;
     if (w->next_id > 0)
         out->step_allocs = ls_alloc_count() - w->allocs_after_first;
+    out->least_us = (uint64_t)s->control->least_us[0];
 }
 
 /* Steps and results that nobody wants any more still have to arrive, or their senders would
@@ -129,10 +130,21 @@ static void collect_stats(struct ls_worker *w, bool clean)
     }
 }
 
+static void bring_clocks_together(struct ls_session *s)
+{
+    for (int r = 1; s->traces && r < s->n_ranks; r++) {
+        uint64_t error_us = 0;
+        const int64_t by_us =
+            ls_control_clock(s->control, r, (int64_t)s->stats[r].least_us, &error_us);
+        ls_trace_shift(&s->traces[r], by_us, error_us);
+    }
+}
+
 static void end_lead(struct ls_worker *w, ls_status status, const char *text)
 {
     ls_control_stop_all(w->s->control, status, text);
     collect_stats(w, !status || status == LS_E_DRAINED);
+    bring_clocks_together(w->s);
     fill_link_counts(w);
     w->s->stats[0] = w->stats;
 }
