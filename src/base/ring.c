@@ -2,9 +2,7 @@
 
 #include "base/fault.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,30 +11,27 @@ bool ls_ring_fits(uint64_t bytes)
     return bytes > 0 && bytes % (uint64_t)sysconf(_SC_PAGESIZE) == 0 && bytes < INT64_MAX / 2;
 }
 
-/* Both halves over the address space that was reserved at `at`. */
-static bool map_twice(char *at, int fd, size_t n)
+/* Both halves over the address space that was reserved at `at`. A shared mapping of no file: a
+ * limit on the size of files has no part in it. Remapping from an old size of 0 makes a second
+ * mapping of the same pages. */
+static bool map_twice(char *at, size_t n)
 {
-    for (int half = 0; half < 2; half++)
-        if (mmap(at + half * n, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
-            MAP_FAILED)
-            return false;
-    return true;
+    const int protection = PROT_READ | PROT_WRITE;
+    return mmap(at, n, protection, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at &&
+           mremap(at, 0, n, MREMAP_MAYMOVE | MREMAP_FIXED, at + n) == at + n;
 }
 
 static char *make(size_t n)
 {
-    int fd = LS_FAULT_MEMORY ? -1 : memfd_create("lockstep ring", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, (off_t)n)) {
-        if (fd >= 0)
-            close(fd);
+    void *at = LS_FAULT_MEMORY
+                   ? MAP_FAILED
+                   : mmap(NULL, 2 * n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
         return NULL;
-    }
-    void *at = mmap(NULL, 2 * n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    bool good = at != MAP_FAILED && map_twice(at, fd, n);
-    if (!good && at != MAP_FAILED)
-        munmap(at, 2 * n);
-    close(fd);
-    return good ? at : NULL;
+    if (map_twice(at, n))
+        return at;
+    munmap(at, 2 * n);
+    return NULL;
 }
 
 ls_status ls_ring_alloc(void **out, uint64_t bytes, const char *what, struct ls_err *err)
