@@ -267,6 +267,8 @@ def judge_line(cell, code, said, faults):
         faults.append("no line on MPI's start")
     if len(lines) > 1:
         faults.append("%d lines of ours: %s" % (len(lines), lines))
+    if re.search(r"MPI_ABORT was invoked on rank [1-9][^.]*errorcode 0", said):
+        faults.append("a rank that is not 0 ended the job as a success, whatever rank 0 had still to write")
     if cell.kind != "abort" and "Signal: " in said:
         faults.append("crashed: %s" % said[-800:])
 

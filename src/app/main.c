@@ -7,6 +7,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { WAIT_FOR_RANK_0_S = 60 };
 
 static int (*const commands[LS_N_CMDS])(struct ls_app *app) = {
     [LS_CMD_RUN] = ls_cmd_run,           [LS_CMD_SCORE] = ls_cmd_run,
@@ -95,8 +98,18 @@ static void end_peers(const struct ls_app *app, int code)
     if (!up || down)
         return;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (size > 1)
-        MPI_Abort(MPI_COMM_WORLD, code);
+    if (size < 2)
+        return;
+    if (app->rank != 0 && code == LS_EXIT_GOOD) {
+        /* rank 0 may still be writing rows, and ends all ranks when that is done: by a signal
+         */
+        if (sleep(WAIT_FOR_RANK_0_S))
+            return;
+        code = LS_EXIT_FAILED;
+        fprintf(stderr, "lockstep: rank %d: rank 0 has not ended after %d s\n", app->rank,
+                WAIT_FOR_RANK_0_S);
+    }
+    MPI_Abort(MPI_COMM_WORLD, code);
 }
 
 int main(int argc, char **argv)
