@@ -14,7 +14,7 @@ DOCUMENTS = ["README.md"] + ["docs/%s.md" % name for name in
 FOREIGN = {"long", "mpi", "ntasks", "nodes", "print-errorlogs", "suite", "benchmark", "version", "man", "oversubscribe",
            "buildtype", "help", "name", "no-suite", "bind-to", "cpu-bind", "cpus-per-task", "mca", "parsable", "signal",
            "requeue", "time", "page", "array", "export", "kill-on-bad-exit", "nodelist", "bind", "host", "map-by",
-           "hostfile", "ntasks-per-node", "requests", "tokens"}  # the last two: link_cost.py's
+           "hostfile", "ntasks-per-node", "timeout", "requests", "tokens"}  # the last two: link_cost.py's
 
 
 def options_of_the_program():
