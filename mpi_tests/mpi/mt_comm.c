@@ -256,7 +256,8 @@ static void too_long_is_refused(uint64_t bytes)
     CHECK(try_send(out, next, 0, bytes));
     while (!try_receive(in, previous, 0, bytes))
         CHECK(ls_comm_progress(comm, &err) == LS_OK);
-    const unsigned char *first = ls_link_slot(in, 0);
+    /* a link to itself hands over, and has no buffer to receive in */
+    const unsigned char *first = next == rank ? NULL : ls_link_slot(in, 0);
     CHECK(try_send(out, next, 1, 2 * bytes));
     void *message = NULL;
     uint64_t n, written = 0;
@@ -266,7 +267,7 @@ static void too_long_is_refused(uint64_t bytes)
     CHECK(s == LS_E_TOO_LARGE && err.status == s && strstr(err.text, "longer than the buffer"));
     CHECK(ls_link_poll(in, &message, &n, NULL) == LS_E_TOO_LARGE);
     CHECK(ls_link_return(in, NULL) == LS_E_TOO_LARGE);
-    for (uint64_t i = 0; i < bytes; i++)
+    for (uint64_t i = 0; first && i < bytes; i++)
         written += first[i] != 0xee;
     CHECK(written == 0);
     uint64_t start = ls_now_us();
