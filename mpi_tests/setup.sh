@@ -8,7 +8,8 @@ LS_PACKAGES="gcc libc6-dev meson ninja-build pkg-config python3 openmpi-bin libo
 libsodium-dev libjansson-dev libpcre2-dev libutf8proc-dev libyaml-dev libhwloc-dev libcmocka-dev"
 # Tests skip without these.
 LS_TEST_COMMANDS="clang clang-format shellcheck"
-LS_TEST_PACKAGES="clang clang-format shellcheck binutils"
+LS_TEST_LIBRARIES="liblz4"
+LS_TEST_PACKAGES="clang clang-format shellcheck binutils liblz4-dev"
 
 ls_missing_commands() {
     for name in "$@"; do
@@ -17,7 +18,7 @@ ls_missing_commands() {
 }
 
 ls_missing_libraries() {
-    for name in $LS_LIBRARIES; do
+    for name in "$@"; do
         pkg-config --exists "$name" 2>/dev/null || printf ' %s' "$name"
     done
 }
@@ -36,7 +37,7 @@ ls_install() {
 # Installs what the build needs; without root, says the one line that would.
 ls_need_packages() {
     # shellcheck disable=SC2086
-    missing="$(ls_missing_commands $LS_COMMANDS)$(ls_missing_libraries)"
+    missing="$(ls_missing_commands $LS_COMMANDS)$(ls_missing_libraries $LS_LIBRARIES)"
     if [ -z "$missing" ]; then
         return 0
     fi
@@ -54,10 +55,10 @@ ls_need_packages() {
     ls_install "$LS_PACKAGES"
 }
 
-# Tools that only some tests need: their absence is a skip, so a failure here ends nothing.
+# What only some tests need: its absence is a skip, so a failure here ends nothing.
 ls_want_test_packages() {
     # shellcheck disable=SC2086
-    missing="$(ls_missing_commands $LS_TEST_COMMANDS)"
+    missing="$(ls_missing_commands $LS_TEST_COMMANDS)$(ls_missing_libraries $LS_TEST_LIBRARIES)"
     if [ -z "$missing" ]; then
         return 0
     fi

@@ -78,6 +78,8 @@ def check_equal(f):
 
 def check_auto(f):
     """Packing by measure: tried on every link between hosts, and left alone, for this network is as fast as memory."""
+    if not harness.can_pack():
+        return
     result = f.run([(1, 0), (1, 1), (1, 2)], "--pack", "auto", "--max-sequences", 1)
     say(result.returncode == 0 and f.output() == f.reference, "--pack auto: exit code %d, equal %s: %s" % (
         result.returncode, f.output() == f.reference, result.stderr[-1500:]))

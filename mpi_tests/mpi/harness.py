@@ -57,6 +57,15 @@ def must(result, code=0):
     return result
 
 
+def can_pack():
+    """Whether this build has liblz4; says so when it has not, since what needs it is then left out."""
+    result = run(0, "plan", "--model", "demo", "--pack", "lz4")
+    without = "built without liblz4" in result.stderr
+    if without:
+        print("SKIP: packing: %s" % result.stderr.strip())
+    return not without
+
+
 def work_folder():
     """A folder of this test's own, removed at the end; its name has a space, as a user's may."""
     path = pathlib.Path(tempfile.mkdtemp(prefix="lockstep test "))
