@@ -149,12 +149,19 @@ class Hosts:
         self.cut_off.add(i)
 
     def mend(self, i):
-        """Returns when the host is reached again, which is some time after its link is up."""
+        """Returns when the host and every other one reach each other: each pair finds its way again for itself, and
+        until then a connection may be refused for want of a route."""
         ip("-n", self.switch, "link", "set", "p%d" % i, "up")
         if i in self.cut_off:
-            subprocess.run([find("nsenter"), "--net=/run/netns/%s" % self.names[i], sys.executable, "-c", REACH,
-                            self.address((i + 1) % self.n)], check=True)
+            for j in range(self.n):
+                if j != i and j not in self.cut_off:
+                    self.reach(i, j)
+                    self.reach(j, i)
             self.cut_off.discard(i)
+
+    def reach(self, i, j):
+        subprocess.run([find("nsenter"), "--net=/run/netns/%s" % self.names[i], sys.executable, "-c", REACH,
+                        self.address(j)], check=True)
 
     def processes(self):
         """Every process in one of the hosts' namespaces: [(host, pid, command line)]."""
