@@ -87,6 +87,20 @@ def check_words():
     say(result.returncode == 2 and "Usage:" in result.stderr, "no command: usage on standard error, exit code 2")
 
 
+def check_words_of_one():
+    """Words that are wrong on rank 1 only (after mpirun's colon): it is named, and rank 0 does not wait for it."""
+    folder = folder_with_input()
+    words = list(map(str, job(folder)))
+    for wrong, part in ([*words, "--thread", "3"], "unknown option '--thread' of run"), (["rum"], "unknown command"), (
+            [], "no command"):
+        began = time.monotonic()
+        result = harness.run(1, *words, ":", "-n", 1, harness.binary(), *wrong, fresh=False)
+        lines = our_lines(result)
+        say(result.returncode == 2 and len(lines) == 1 and lines[0].startswith("lockstep: rank 1 on ") and
+            part in lines[0], "rank 1 with %s: exit code %d, %s" % (wrong, result.returncode, result.stderr[-1500:]))
+        say(time.monotonic() - began < 30, "rank 1 with %s: %.0f s" % (wrong, time.monotonic() - began))
+
+
 def check_config():
     folder = folder_with_input()
     config = folder / "run.yaml"

@@ -22,12 +22,13 @@ enum ls_exit {
 
 struct ls_app {
     struct ls_options options;
-    int rank;     /* of this process, by the launcher's word */
-    bool mpi;     /* a launcher started this process */
-    int launched; /* ranks that the launcher started; 0: none, or unknown */
-    bool quiet;   /* what is left to be said has been said by another rank */
-    bool end_now; /* a rank is lost: the process ends without waiting for anybody */
-    int argc;     /* the command line, for the record of who made what */
+    int rank;          /* of this process, by the launcher's word */
+    bool mpi;          /* a launcher started this process */
+    int launched;      /* ranks that the launcher started; 0: none, or unknown */
+    bool quiet;        /* what is left to be said has been said by another rank */
+    bool end_now;      /* a rank is lost: the process ends without waiting for anybody */
+    bool failed_alone; /* this rank's words are wrong and rank 0's are not: its code counts */
+    int argc;          /* the command line, for the record of who made what */
     char **argv;
     bool abandoned; /* a thread that still reads the options is left to the process's end */
 };

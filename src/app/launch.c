@@ -8,7 +8,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { LET_OTHERS_END_S = 2 };
+enum { LET_OTHERS_END_S = 2, LET_RANK_0_END_S = 3 };
 
 /* A step of one task that has no PMI needs no MPI, and MPI_Init would fail in it. */
 bool ls_launch_is_mpi(void)
@@ -67,4 +67,21 @@ void ls_launch_let_others_end(void)
     ls_launch_look(&launch);
     if (launch.n_ranks > 1 && launch.launcher != LS_LAUNCHER_MPIRUN)
         sleep(LET_OTHERS_END_S);
+}
+
+static void end_as_success(int number)
+{
+    (void)number;
+    _exit(0);
+}
+
+bool ls_launch_failed_alone(void)
+{
+    struct ls_launch launch;
+    ls_launch_look(&launch);
+    if (launch.launcher != LS_LAUNCHER_MPIRUN)
+        return false;
+    signal(SIGTERM, end_as_success);
+    sleep(LET_RANK_0_END_S);
+    return true;
 }

@@ -22,4 +22,11 @@ void ls_launch_limit(const char *what, int seconds, int code);
  */
 void ls_launch_let_others_end(void);
 
+/* Above rank 0, after a failure in the words: true where rank 0 does not share it (the words
+ * after mpirun's colon, another build on this host), and would wait for this rank in the start
+ * of MPI. Takes three seconds, in which mpirun ends this process, as a success, when rank 0
+ * fails, too. False at once under any other launcher: all its ranks have the same words, and it
+ * may leave them alone when one has failed. */
+bool ls_launch_failed_alone(void);
+
 #endif

@@ -35,11 +35,23 @@ static int help(const struct ls_app *app, int command)
     return LS_EXIT_GOOD;
 }
 
-static int help_on(const struct ls_app *app, const char *name)
+/* Of the words, before MPI. Rank 0 speaks for all that have the same ones. */
+static int fail(struct ls_app *app, const struct ls_err *err)
+{
+    char host[64] = "unknown";
+    if (app->rank == 0 || !ls_launch_failed_alone())
+        return ls_app_fail(app, LS_EXIT_USAGE, err);
+    gethostname(host, sizeof host - 1);
+    fprintf(stderr, "lockstep: rank %d on %s: %s\n", app->rank, host, err->text);
+    app->failed_alone = true;
+    return LS_EXIT_USAGE;
+}
+
+static int help_on(struct ls_app *app, const char *name)
 {
     struct ls_err err;
     const int command = ls_options_command(&ls_table, name, &err);
-    return command < 0 ? ls_app_fail(app, LS_EXIT_USAGE, &err) : help(app, command);
+    return command < 0 ? fail(app, &err) : help(app, command);
 }
 
 /* The words that are not commands; -1 when `word` is none of them. */
@@ -56,18 +68,30 @@ static int run_word(struct ls_app *app, const char *word, const char *next)
     return LS_EXIT_GOOD;
 }
 
+/* No words at all: rank 0 shows the whole help. */
+static int run_nothing(struct ls_app *app)
+{
+    struct ls_err err;
+    if (app->rank != 0) {
+        ls_fail(&err, LS_E_USAGE, "no command");
+        return fail(app, &err);
+    }
+    ls_options_help(&ls_table, -1, stderr);
+    return LS_EXIT_USAGE;
+}
+
 static int run_command(struct ls_app *app, int argc, char **argv)
 {
     struct ls_err err;
     const int command = ls_options_command(&ls_table, argv[0], &err);
     if (command < 0)
-        return ls_app_fail(app, LS_EXIT_USAGE, &err);
+        return fail(app, &err);
     if (ls_options_want_help(argc - 1, argv + 1))
         return help(app, command);
     ls_options_init(&app->options, &ls_table, command);
     int code;
     if (ls_options_parse(&app->options, argc - 1, argv + 1, &err))
-        code = ls_app_fail(app, LS_EXIT_USAGE, &err);
+        code = fail(app, &err);
     else if (app->rank == 0 || is_for_all_ranks(commands[command]))
         code = commands[command](app);
     else
@@ -75,6 +99,14 @@ static int run_command(struct ls_app *app, int argc, char **argv)
     if (!app->abandoned)
         ls_options_finish(&app->options);
     return code;
+}
+
+static int run_words(struct ls_app *app, int argc, char **argv)
+{
+    if (argc < 1)
+        return run_nothing(app);
+    const int code = run_word(app, argv[0], argc > 1 ? argv[1] : NULL);
+    return code < 0 ? run_command(app, argc, argv) : code;
 }
 
 /* What was printed must have arrived: a full disk is a failure. */
@@ -119,19 +151,10 @@ int main(int argc, char **argv)
                           .launched = ls_comm_launcher_ranks(),
                           .argc = argc,
                           .argv = argv };
-    int code = -1;
     /* a closed pipe or a file that may not grow is an error of that write, not of the job */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
-    if (argc < 2) {
-        if (app.rank == 0)
-            ls_options_help(&ls_table, -1, stderr);
-        return app.rank == 0 ? LS_EXIT_USAGE : LS_EXIT_GOOD;
-    }
-    code = run_word(&app, argv[1], argc > 2 ? argv[2] : NULL);
-    if (code < 0)
-        code = run_command(&app, argc - 1, argv + 1);
-    code = flush_output(&app, code);
+    const int code = flush_output(&app, run_words(&app, argc - 1, argv + 1));
     end_peers(&app, code);
-    return app.rank == 0 ? code : LS_EXIT_GOOD;
+    return app.rank == 0 || app.failed_alone ? code : LS_EXIT_GOOD;
 }
