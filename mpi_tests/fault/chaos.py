@@ -20,7 +20,7 @@ LIMIT = 90
 
 
 class Job(matrix.Job):
-    """Slow enough for a signal at any time to find it running."""
+    seconds = 0.0  # what a run that nobody disturbs takes, so that a signal finds it running
 
     def start_with(self, layout, fault):
         ranks, arguments = layout
@@ -33,7 +33,7 @@ class Job(matrix.Job):
 
 def disturb(job, process, rng, ranks):
     """A signal to one rank, at a random time; what was done."""
-    time.sleep(rng.uniform(0, 2.5))
+    time.sleep(rng.uniform(0, job.seconds))
     sign = rng.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP][:2 + (ranks > 1)])
     found = [pid for pid, words in job.left_behind() if " run --model " in words and not words.startswith("mpirun")]
     if not found or process.poll() is not None:
@@ -44,6 +44,12 @@ def disturb(job, process, rng, ranks):
     except ProcessLookupError:
         pass
     return "%s to one of %d ranks" % (sign.name, ranks)
+
+
+def stopped_alone(stuck):
+    """The one hang that no rank can end: the last rank that is there is stopped, in the end of MPI."""
+    launchers = [pid for pid, words, _, _ in stuck if words.startswith("mpirun")]
+    return [state for _, _, state, parent in stuck if parent in launchers] == ["T"]
 
 
 def one_fault(job, rng):
@@ -64,8 +70,10 @@ def one_fault(job, rng):
     if any(map(os.path.exists, job.segments)):
         faults.append("shared memory is left")
     complete = matrix.right_rows(job, faults)
-    if code is None:
-        faults.append("hung")
+    if code is None and stopped_alone(job.stuck):
+        what += ", was stopped when it was the last rank,"
+    elif code is None:
+        faults.append("hung: %s" % job.stuck)
     if code == 0 and not complete:
         faults.append("exit code 0 without all rows")
     if faults:
@@ -78,7 +86,7 @@ def main():
     seed = int(os.environ.get("LOCKSTEP_SEED") or random.randrange(1 << 30))
     print("seed %d, %d faults" % (seed, n), flush=True)
     rng, job, wrong, whole, longest = random.Random(seed), Job(), 0, 0, 0.0
-    _, said, code = matrix.finish(job, job.start_with(LAYOUTS[0], ""), LIMIT)
+    job.seconds, said, code = matrix.finish(job, job.start_with(LAYOUTS[0], ""), LIMIT)
     if code != 0:
         sys.exit("the undisturbed run: %s\n%s" % (code, said))
     job.reference = job.output.read_bytes()

@@ -135,16 +135,21 @@ class Job:
             self.segments |= set(re.findall(r"/dev/shm/\S+", text))
 
     def left_behind(self):
-        """Processes that carry this run's mark."""
+        """Processes that carry this run's mark: [(pid, command line)]."""
+        return [(pid, words) for pid, words, _, _ in self.processes()]
+
+    def processes(self):
+        """The same with their states, as the kernel's letters, and their parents."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             if not entry.name.isdigit():
                 continue
             try:
                 if self.mark.encode() in (entry / "environ").read_bytes():
-                    state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                    state, parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[:2]
                     if state != "Z":
-                        found.append((int(entry.name), (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()))
+                        words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                        found.append((int(entry.name), words, state, int(parent)))
             except OSError:
                 continue
         return found
@@ -198,7 +203,8 @@ def our_lines(text):
 
 
 def finish(job, process, seconds):
-    """(seconds, stderr, code); a launcher that is not over in time is ended, and its code is None."""
+    """(seconds, stderr, code); a launcher that is not over in time is ended, and its code is None. job.stuck is then
+    who was still there."""
     began, code = time.monotonic(), None
     while code is None and time.monotonic() < began + seconds:
         job.note_shared_memory()
@@ -209,7 +215,8 @@ def finish(job, process, seconds):
             continue
     took = time.monotonic() - began
     if code is None:
-        for pid, _ in job.left_behind():
+        job.stuck = job.processes()
+        for pid, *_ in job.stuck:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:

@@ -86,6 +86,20 @@ def check_run(site):
     site.no_secret_left()
 
 
+def check_unequal(site):
+    """Nodes with unequal numbers of tasks: a pipeline over 2 and 1, and two of two stages over 2, 1 and 1."""
+    reference = site.requests(12, 8)
+    for nodes, tasks, options, hosts in ((2, 3, [], [2, 1]), (3, 4, ["--replicas", "2"], [2, 1, 1])):
+        job = site.submit("slurm/run.sbatch", "uneven.jsonl", "--digest", "generated", "--fresh", *options, sbatch=[
+            "-N", str(nodes), "-n", str(tasks), "--ntasks-per-node=2", "--cpus-per-task=1"])
+        state = site.slurm.wait_job(job)
+        stages = site.manifest("uneven.jsonl").get("stages", [])
+        say(state["JobState"] == "COMPLETED" and site.rows("uneven.jsonl") == reference,
+            "%d tasks: %s\n%s" % (tasks, state["JobState"], site.log(job)))
+        counts = sorted(([s["host"] for s in stages].count(h) for h in {s["host"] for s in stages}), reverse=True)
+        say(counts == hosts, "%d tasks: %s on the hosts" % (tasks, counts))
+
+
 # What the site has and a test has not: modules; and, but for the long form, the time for a second build.
 STAND_INS = """set -eu
 module() { test "$1" = load; }
