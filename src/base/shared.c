@@ -33,8 +33,9 @@ ls_status ls_shared_create(struct ls_shared *shared, uint64_t n, const char *wha
     if (shared->fd >= 0 && !ftruncate(shared->fd, (off_t)n) &&
         map(shared, shared->fd, PROT_READ | PROT_WRITE, NULL))
         return LS_OK;
+    /* memory that has a descriptor counts as a file */
     ls_fail(err, LS_E_MEMORY, "out of shared memory: %" PRIu64 " bytes for %s: %s", n, what,
-            strerror(errno));
+            errno == EFBIG ? "more than a file may have (ulimit -f)" : strerror(errno));
     ls_shared_finish(shared);
     return LS_E_MEMORY;
 }
