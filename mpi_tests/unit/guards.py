@@ -27,7 +27,7 @@ GUARDS = {
     "secret-regular": "ut_secret_file", "secret-owner": "ut_secret_file", "secret-mode": "ut_secret_file",
     "secret-overwrite": "ut_secret_file",
     "result-place": "ut_result", "result-counts": "ut_result", "result-row": "ut_result", "result-layer": "ut_result",
-    "plan-digest": "ut_plan",
+    "plan-digest": "ut_plan", "opened-epoch": "ut_channel", "opened-more": "ut_channel",
     "certificate-size": "ut_certificate", "certificate-part": "ut_certificate", "certificate-block": "ut_certificate",
 }
 

@@ -130,17 +130,13 @@ static ls_status receive_one(struct linking *x, uint64_t n, struct ls_err *err)
     unsigned idle = 0;
     for (;;) {
         struct ls_frame frame;
-        unsigned char *bytes, *payload = NULL;
-        uint64_t arrived;
-        ls_status s = ls_channel_poll(&x->in, &bytes, &arrived, err);
-        if (!s && !bytes)
+        unsigned char *payload;
+        bool found;
+        ls_status s = ls_channel_receive(&x->in, &expect, &found, &frame, &payload, err);
+        if (!s && !found)
             s = wait_a_little(x, &idle, begin_us, err);
-        else if (!s)
-            s = ls_channel_open_frame(&x->in, bytes, arrived, &expect, &frame, &payload, err);
         if (!s && payload)
             return ls_channel_return(&x->in, err);
-        if (!s && bytes)
-            s = ls_link_hold(x->in.link, err);
         if (s)
             return s;
     }

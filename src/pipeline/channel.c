@@ -1,6 +1,7 @@
 #include "pipeline/channel.h"
 
 #include "base/clock.h"
+#include "base/guard.h"
 #include "base/size.h"
 #include "wire/parts.h"
 
@@ -174,17 +175,39 @@ ls_status ls_channel_poll(struct ls_channel *ch, unsigned char **bytes, uint64_t
     return s;
 }
 
-static ls_status open_frame(struct ls_channel *ch, unsigned char *bytes, uint64_t n,
-                            const struct ls_frame_expect *expect, struct ls_frame *frame,
-                            struct ls_err *err)
+/* An arrived message. */
+struct arrival {
+    unsigned char *bytes;
+    uint64_t n;
+    bool unlocked; /* its tag verified */
+};
+
+/* Frames of one payload that are opened side by side. */
+struct opening {
+    struct ls_channel *ch;
+    struct arrival of[LS_CHANNEL_PARTS];
+    int n;
+};
+
+static void unlock_job(void *arg, int member, int n_members)
 {
+    struct opening *o = arg;
+    for (int i = member; i < o->n; i += n_members)
+        o->of[i].unlocked =
+            ls_seal_unlock(o->ch->seal, o->of[i].bytes, o->of[i].n, &o->ch->frame);
+}
+
+static void unlock(struct opening *o)
+{
+    struct ls_channel *ch = o->ch;
     if (!ch->seal)
-        return ls_frame_open(frame, bytes, n, &ch->frame, expect, err);
-    uint64_t begin = ls_now_us();
-    ls_status s = ls_seal_open(ch->seal, frame, bytes, n, &ch->frame, expect, err);
+        return;
+    const uint64_t begin = ls_now_us();
+    if (o->n == 1)
+        unlock_job(o, 0, 1);
+    else
+        ls_team_run(ch->team, unlock_job, o);
     ch->counts.crypto_us += ls_now_us() - begin;
-    ch->counts.sealed += !s;
-    return s;
 }
 
 ls_status ls_channel_refuse(struct ls_channel *ch, ls_status status, struct ls_err *err)
@@ -211,23 +234,27 @@ static ls_status complete(struct ls_channel *ch, struct ls_frame *frame,
     return s;
 }
 
-ls_status ls_channel_open_frame(struct ls_channel *ch, unsigned char *bytes, uint64_t n,
-                                const struct ls_frame_expect *expect, struct ls_frame *frame,
-                                unsigned char **payload, struct ls_err *err)
+/* Every check of an unlocked frame. */
+static ls_status accept(struct ls_channel *ch, const struct arrival *a,
+                        const struct ls_frame_expect *expect, struct ls_frame *frame,
+                        unsigned char **payload, struct ls_err *err)
 {
     struct ls_frame_expect here = *expect;
     here.packed_allowed = ch->packer.clear != NULL;
     here.more_allowed = (ch->got ? ch->n_frames : 0) + 1 < ch->max_frames;
     here.chunk_offset = ch->got;
     here.first = ch->got ? &ch->first : NULL;
-    ls_status s = open_frame(ch, bytes, n, &here, frame, err);
+    ls_status s = ch->seal ? ls_seal_accept(ch->seal, frame, a->bytes, a->n, a->unlocked,
+                                            &ch->frame, &here, err)
+                           : ls_frame_open(frame, a->bytes, a->n, &ch->frame, &here, err);
     if (s)
         return ls_channel_refuse(ch, s, err);
     ch->counts.frames++;
-    ch->counts.bytes += n;
+    ch->counts.bytes += a->n;
+    ch->counts.sealed += ch->seal != NULL;
     if (ch->got == 0) {
         ch->first = *frame;
-        ch->begin = bytes;
+        ch->begin = a->bytes;
         ch->n_frames = 0;
     }
     ch->n_frames++;
@@ -237,6 +264,78 @@ ls_status ls_channel_open_frame(struct ls_channel *ch, unsigned char *bytes, uin
         return LS_OK;
     s = complete(ch, frame, payload, err);
     return s ? ls_channel_refuse(ch, s, err) : LS_OK;
+}
+
+ls_status ls_channel_open_frame(struct ls_channel *ch, unsigned char *bytes, uint64_t n,
+                                const struct ls_frame_expect *expect, struct ls_frame *frame,
+                                unsigned char **payload, struct ls_err *err)
+{
+    struct opening o = { .ch = ch, .of = { { .bytes = bytes, .n = n } }, .n = 1 };
+    unlock(&o);
+    return accept(ch, &o.of[0], expect, frame, payload, err);
+}
+
+/* Whether the message behind those of `o` may be unlocked with them, and more behind it. What
+ * an unverified header claims decides only that: one that lies fails its own tag. */
+static bool may_join(const struct opening *o, const struct arrival *a, bool *more)
+{
+    const struct ls_channel *ch = o->ch;
+    struct ls_frame claimed;
+    *more = false;
+    if (!ch->seal || ls_frame_check_size(a->n, &ch->frame, NULL))
+        return o->n == 0;
+    ls_frame_read_header(&claimed, a->bytes);
+    const bool same_epoch = claimed.epoch == ch->frame.epoch || !LS_GUARD("opened-epoch");
+    *more = same_epoch && (claimed.flags & LS_FLAG_MORE || !LS_GUARD("opened-more"));
+    return o->n == 0 || same_epoch;
+}
+
+/* The next message; a->bytes NULL: none. A link that fails behind a frame says so again when
+ * that one has been looked at. */
+static ls_status look(const struct opening *o, struct arrival *a, struct ls_err *err)
+{
+    void *message = NULL;
+    if (o->n == 0)
+        return ls_channel_poll(o->ch, &a->bytes, &a->n, err);
+    if (!ls_link_poll(o->ch->link, &message, &a->n, NULL))
+        a->bytes = message;
+    return LS_OK;
+}
+
+/* Takes the frames of one payload that have arrived, as many as the team has members. */
+static ls_status gather(struct opening *o, struct ls_err *err)
+{
+    const struct ls_channel *ch = o->ch;
+    const int room = ch->max_frames - (ch->got ? ch->n_frames : 0);
+    const int members = ch->team ? ls_team_size(ch->team) : 1;
+    const int most = members < room ? members : room;
+    bool more = true;
+    while (more && o->n < most) {
+        struct arrival a = { .bytes = NULL };
+        ls_status s = look(o, &a, err);
+        if (s || !a.bytes || !may_join(o, &a, &more))
+            return s;
+        s = ls_link_hold(ch->link, err);
+        if (s)
+            return s;
+        o->of[o->n++] = a;
+    }
+    return LS_OK;
+}
+
+ls_status ls_channel_receive(struct ls_channel *ch, const struct ls_frame_expect *expect,
+                             bool *found, struct ls_frame *frame, unsigned char **payload,
+                             struct ls_err *err)
+{
+    struct opening o = { .ch = ch };
+    *payload = NULL;
+    ls_status s = gather(&o, err);
+    *found = o.n > 0;
+    if (o.n > 0)
+        unlock(&o);
+    for (int i = 0; !s && i < o.n; i++)
+        s = accept(ch, &o.of[i], expect, frame, payload, err);
+    return s;
 }
 
 ls_status ls_channel_return(struct ls_channel *ch, struct ls_err *err)

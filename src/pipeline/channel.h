@@ -2,9 +2,10 @@
  *
  * Layer: pipeline, over wire and comm. Owns its seal and its numbers; the link belongs to the
  * comm. Used by the rank's one communicating thread, but for ls_channel_open_frame, which the
- * one thread that reads the frames calls. Point-to-point, never blocks. A payload is sealed and
- * opened where it lies; a large one travels as several whole frames (wire/parts.h), so that one
- * is sealed while those before it are on their way, and opened while those behind it are. */
+ * one thread that reads the frames calls, alone. Point-to-point, never blocks. A payload is
+ * sealed and opened where it lies; a large one travels as several whole frames (wire/parts.h),
+ * so that one is sealed while those before it are on their way, and opened while those behind
+ * it are. */
 #ifndef LS_PIPELINE_CHANNEL_H
 #define LS_PIPELINE_CHANNEL_H
 
@@ -40,8 +41,8 @@ struct ls_channel {
     struct ls_seal *seal; /* owned; NULL: level plain, or a link within this process */
     int max_frames;       /* of one payload */
     struct ls_packer packer;
-    struct ls_team
-        *team; /* borrowed; seals the frames of one payload side by side. NULL: none */
+    struct ls_team *team; /* borrowed; seals and opens the frames of one payload side by side.
+                             NULL: none */
     struct ls_channel_counts counts;
     struct ls_frame first; /* receiving: of the payload that has begun to arrive */
     unsigned char *begin;  /* its first frame */
@@ -83,6 +84,13 @@ ls_status ls_channel_poll(struct ls_channel *ch, unsigned char **bytes, uint64_t
 ls_status ls_channel_open_frame(struct ls_channel *ch, unsigned char *bytes, uint64_t n,
                                 const struct ls_frame_expect *expect, struct ls_frame *frame,
                                 unsigned char **payload, struct ls_err *err);
+/* All of that at once: takes the frames of one payload that have arrived, as many as the team
+ * has members, unlocks them side by side, and checks and accepts them one after the other.
+ * *found is false when none has arrived; *payload stays NULL until the last one is here. The
+ * messages are held. */
+ls_status ls_channel_receive(struct ls_channel *ch, const struct ls_frame_expect *expect,
+                             bool *found, struct ls_frame *frame, unsigned char **payload,
+                             struct ls_err *err);
 /* What an opened frame holds is not what it should: counts that as refused, and names the link
  * in front of err's text. Returns status. */
 ls_status ls_channel_refuse(struct ls_channel *ch, ls_status status, struct ls_err *err);

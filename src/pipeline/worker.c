@@ -103,7 +103,8 @@ ls_status ls_worker_run(struct ls_worker *w, struct ls_err *err)
     ls_control_set_doing(w->s->control, LS_DOING_WAIT, 0);
     w->s->progress = pump_from_stage;
     w->s->progress_arg = w;
-    w->s->step_out.team = w->s->result_out.team = ls_stage_team(w->s->stage);
+    w->s->step_in.team = ls_stage_team(w->s->stage);
+    w->s->step_out.team = w->s->result_out.team = w->s->step_in.team;
     ls_status st = loop(w, err);
     w->s->progress = NULL;
     return st;

@@ -217,10 +217,10 @@ static ls_status run_step(struct ls_worker *w, struct ls_step *step, const void 
     return LS_OK;
 }
 
-/* Opens an arrived STEP frame into w->step; *hidden points into it, or is NULL on a first
+/* Opens what has arrived of a STEP into w->step; *hidden points into it, or is NULL on a first
  * stage, which gets tokens. *whole is false while more frames belong to it. */
-static ls_status read_step(struct ls_worker *w, unsigned char *bytes, uint64_t n,
-                           const void **hidden, bool *whole, struct ls_err *err)
+static ls_status read_step(struct ls_worker *w, const void **hidden, bool *found, bool *whole,
+                           struct ls_err *err)
 {
     struct ls_session *s = w->s;
     const struct ls_step_limits *lim = &s->plan.limits;
@@ -241,10 +241,10 @@ static ls_status read_step(struct ls_worker *w, unsigned char *bytes, uint64_t n
     };
     struct ls_frame frame;
     unsigned char *payload = NULL;
-    ls_status st = ls_channel_open_frame(&s->step_in, bytes, n, &expect, &frame, &payload, err);
+    ls_status st = ls_channel_receive(&s->step_in, &expect, found, &frame, &payload, err);
     *whole = payload != NULL;
     if (st || !payload)
-        return st ? st : ls_link_hold(s->step_in.link, err);
+        return st;
     const uint64_t leaves = ls_step_leaf_bytes(lim, frame.dims[0], first);
     if (frame.table_bytes < leaves)
         st = ls_fail(err, LS_E_SHAPE,
@@ -280,15 +280,9 @@ ls_status ls_worker_run_next(struct ls_worker *w, bool *found, struct ls_err *er
         *found = step != NULL;
         return step ? run_step(w, step, NULL, err) : LS_OK;
     }
-    unsigned char *bytes;
     const void *hidden = NULL;
-    uint64_t n;
     bool whole = false;
-    ls_status st = ls_channel_poll(&w->s->step_in, &bytes, &n, err);
-    if (st || !bytes)
-        return st;
-    *found = true;
-    st = read_step(w, bytes, n, &hidden, &whole, err);
+    ls_status st = read_step(w, &hidden, found, &whole, err);
     if (st || !whole)
         return st;
     st = run_step(w, &w->step, hidden, err);

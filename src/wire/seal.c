@@ -234,24 +234,40 @@ static bool tag_verifies(const struct ls_seal *seal, const struct epoch_key *k,
                                                               p.ad_bytes, nonce, k->key) == 0;
 }
 
-ls_status ls_seal_open(struct ls_seal *seal, struct ls_frame *frame, unsigned char *bytes,
-                       uint64_t n, struct ls_frame_link *link,
-                       const struct ls_frame_expect *expect, struct ls_err *err)
+static bool is_of_next_epoch(const struct ls_frame *claimed, const struct ls_frame_link *link)
+{
+    return claimed->epoch == link->epoch + 1 && link->epoch < UINT32_MAX;
+}
+
+bool ls_seal_unlock(const struct ls_seal *seal, unsigned char *bytes, uint64_t n,
+                    const struct ls_frame_link *link)
+{
+    struct ls_frame claimed;
+    if (seal->level == LS_LEVEL_PLAIN || ls_frame_check_size(n, link, NULL))
+        return false;
+    ls_frame_read_header(&claimed, bytes);
+    const struct epoch_key *k = is_of_next_epoch(&claimed, link) ? &seal->next : &seal->now;
+    return tag_verifies(seal, k, &claimed, bytes, n);
+}
+
+ls_status ls_seal_accept(struct ls_seal *seal, struct ls_frame *frame,
+                         const unsigned char *bytes, uint64_t n, bool unlocked,
+                         struct ls_frame_link *link, const struct ls_frame_expect *expect,
+                         struct ls_err *err)
 {
     if (seal->level == LS_LEVEL_PLAIN)
         return ls_frame_open(frame, bytes, n, link, expect, err);
     ls_status s = ls_frame_check_size(n, link, err);
     if (s)
         return s;
-    struct ls_frame claimed;
-    ls_frame_read_header(&claimed, bytes);
-    bool next = claimed.epoch == link->epoch + 1 && link->epoch < UINT32_MAX;
-    bool good = tag_verifies(seal, next ? &seal->next : &seal->now, &claimed, bytes, n);
-    if (LS_GUARD("tag") && !good)
+    if (LS_GUARD("tag") && !unlocked)
         return ls_fail(err, LS_E_AUTH,
                        "frame from rank %" PRIu32
                        ": the tag does not verify (changed on the way, or another secret)",
                        link->source);
+    struct ls_frame authentic;
+    ls_frame_read_header(&authentic, bytes);
+    const bool next = is_of_next_epoch(&authentic, link);
     struct ls_frame_link after = *link;
     after.epoch += next;
     s = ls_frame_check_authentic(frame, bytes, n,
@@ -263,4 +279,12 @@ ls_status ls_seal_open(struct ls_seal *seal, struct ls_frame *frame, unsigned ch
         enter_next_epoch(seal);
     *link = after;
     return LS_OK;
+}
+
+ls_status ls_seal_open(struct ls_seal *seal, struct ls_frame *frame, unsigned char *bytes,
+                       uint64_t n, struct ls_frame_link *link,
+                       const struct ls_frame_expect *expect, struct ls_err *err)
+{
+    const bool unlocked = ls_seal_unlock(seal, bytes, n, link);
+    return ls_seal_accept(seal, frame, bytes, n, unlocked, link, expect, err);
 }

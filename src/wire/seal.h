@@ -62,4 +62,16 @@ ls_status ls_seal_open(struct ls_seal *seal, struct ls_frame *frame, unsigned ch
                        uint64_t n, struct ls_frame_link *link,
                        const struct ls_frame_expect *expect, struct ls_err *err);
 
+/* Its two halves, for several frames at once: unlock says whether the tag verifies (never for
+ * level plain, or a size that cannot be) and decrypts, and only reads seal and link, so that
+ * threads may unlock several frames. Those that go by the same link must claim its epoch; one
+ * of another epoch is unlocked and accepted alone. accept does everything else, frame by frame
+ * in the order of arrival: nothing else is looked at of one that was not unlocked. */
+bool ls_seal_unlock(const struct ls_seal *seal, unsigned char *bytes, uint64_t n,
+                    const struct ls_frame_link *link);
+ls_status ls_seal_accept(struct ls_seal *seal, struct ls_frame *frame,
+                         const unsigned char *bytes, uint64_t n, bool unlocked,
+                         struct ls_frame_link *link, const struct ls_frame_expect *expect,
+                         struct ls_err *err);
+
 #endif
