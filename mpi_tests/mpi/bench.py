@@ -112,6 +112,9 @@ def check_link(folder):
         say(packed is None or 0.5 < packed["median"] < 1, "%s: packed to %s" % (level, packed))
     own = [one["median"] for name, one in results.items() if ", sealed, 1 KiB" in name]
     say(len(own) == 2 and min(own) == results["0-1 1 KiB sealed: stream"]["bound"], "libsodium's own rates: %s" % own)
+    both = [results["0-1 1 KiB sealed:   cipher alone, %s" % end]["median"] for end in ("sender", "receiver")]
+    say(min(both) > 0 and 0 < results["0-1 1 KiB sealed:   of the slower one"]["median"], "both ends: %s" % both)
+    say("0-1 1 KiB plain:   of the slower one" not in results, "plain has no cipher")
     say(0 < results["0-1 1 KiB sealed:   of cipher behind MPI"]["median"], "the share of what both allow")
     say(results["0-1 1 KiB plain: stream"]["bound"] == results["0-1 1 KiB MPI: stream"]["median"], "MPI's own rate")
     say(not any("KiB" in name and " 1 KiB" not in name for name in results), "--match: %s" % list(results))

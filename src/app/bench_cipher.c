@@ -1,10 +1,15 @@
 #include "app/bench_cipher.h"
 
+#include "base/clock.h"
+
 #include <assert.h>
 #include <sodium.h>
 #include <stdio.h>
 
-enum { LEAST_BYTES = 1 << 20 /* of one timed run: a clock is too coarse for less */ };
+enum {
+    LEAST_BYTES = 1 << 20, /* of one timed run: a clock is too coarse for less */
+    END_BYTES = 8 << 20,   /* of one run at each end of a link */
+};
 
 struct ciphering {
     bool aes;
@@ -64,21 +69,29 @@ static double measure(struct ls_results *results, struct ciphering *c, void (*ru
     return rate.median;
 }
 
+static void begin(struct ciphering *c, enum ls_suite suite, enum ls_level level,
+                  unsigned char *buffer, unsigned char *clear, uint64_t n)
+{
+    const bool sealed = level == LS_LEVEL_SEALED;
+    *c = (struct ciphering){ .aes = suite == LS_SUITE_AES256GCM,
+                             .buffer = buffer,
+                             .clear = clear,
+                             .message_bytes = sealed ? n : 0,
+                             .ad_bytes = sealed ? 0 : n,
+                             .count = 1,
+                             .good = true };
+    if (c->aes)
+        crypto_aead_aes256gcm_beforenm(&c->state, c->key);
+}
+
 double ls_bench_cipher(struct ls_results *results, enum ls_suite suite, enum ls_level level,
                        unsigned char *buffer, unsigned char *clear, uint64_t n,
                        const char *size, double seconds)
 {
-    const bool sealed = level == LS_LEVEL_SEALED;
-    struct ciphering c = { .aes = suite == LS_SUITE_AES256GCM,
-                           .buffer = buffer,
-                           .clear = clear,
-                           .message_bytes = sealed ? n : 0,
-                           .ad_bytes = sealed ? 0 : n,
-                           .count = n < LEAST_BYTES ? (int)(LEAST_BYTES / n) : 1,
-                           .good = true };
+    struct ciphering c;
     char name[80];
-    if (c.aes)
-        crypto_aead_aes256gcm_beforenm(&c.state, c.key);
+    begin(&c, suite, level, buffer, clear, n);
+    c.count = n < LEAST_BYTES ? (int)(LEAST_BYTES / n) : 1;
     snprintf(name, sizeof name, "%s, %s, %s", ls_suite_name(suite), ls_level_name(level), size);
     const double seals = measure(results, &c, seal, seconds, name);
     snprintf(name, sizeof name, "%s, %s, %s: opening", ls_suite_name(suite),
@@ -86,4 +99,18 @@ double ls_bench_cipher(struct ls_results *results, enum ls_suite suite, enum ls_
     const double opens = measure(results, &c, open_again, seconds, name);
     assert(c.good);
     return opens < seals ? opens : seals;
+}
+
+double ls_bench_cipher_end(enum ls_suite suite, enum ls_level level, bool opens,
+                           unsigned char *buffer, unsigned char *clear, uint64_t n)
+{
+    struct ciphering c;
+    begin(&c, suite, level, buffer, clear, n);
+    seal(&c);
+    c.count = n < END_BYTES ? (int)(END_BYTES / n) : 1;
+    const uint64_t begin_us = ls_now_us();
+    (opens ? open_again : seal)(&c);
+    const double us = (double)(ls_now_us() - begin_us);
+    assert(c.good);
+    return 1e6 * (double)n * c.count / us;
 }

@@ -13,4 +13,10 @@ double ls_bench_cipher(struct ls_results *results, enum ls_suite suite, enum ls_
                        unsigned char *buffer, unsigned char *clear, uint64_t n,
                        const char *size, double seconds);
 
+/* One end of a link without the link: seals messages of n bytes in place for some milliseconds,
+ * or opens one again and again into `clear`; bytes in a second. Both ends do it at a time, so
+ * that as many cores are busy as with the link. */
+double ls_bench_cipher_end(enum ls_suite suite, enum ls_level level, bool opens,
+                           unsigned char *buffer, unsigned char *clear, uint64_t n);
+
 #endif

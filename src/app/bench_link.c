@@ -46,7 +46,19 @@ static const struct arm {
     { .name = "sealed, lz4", .level = LS_LEVEL_SEALED, .pack = LS_PACK_LZ4 },
 };
 
-enum figure { ONE_WAY, STREAM, REACHED, CIPHER, OPENING, PACKER, PACKED, N_FIGURES };
+enum figure {
+    ONE_WAY,
+    STREAM,
+    SEALS,
+    OPENS,
+    OF_CIPHER,
+    REACHED,
+    CIPHER,
+    OPENING,
+    PACKER,
+    PACKED,
+    N_FIGURES
+};
 
 static const struct {
     const char *name, *unit;
@@ -55,6 +67,9 @@ static const struct {
 } figures[N_FIGURES] = {
     [ONE_WAY] = { "one way", "us", 1, false },
     [STREAM] = { "stream", "GB/s", 1e9, false },
+    [SEALS] = { "  cipher alone, sender", "GB/s", 1e9, false },
+    [OPENS] = { "  cipher alone, receiver", "GB/s", 1e9, false },
+    [OF_CIPHER] = { "  of the slower one", "of rate", 1, false },
     [REACHED] = { "  of cipher behind MPI", "of rate", 1, false },
     [CIPHER] = { "  in the cipher", "of time", 1, false },
     [OPENING] = { "  in the cipher, receiver", "of time", 1, false },
@@ -76,8 +91,10 @@ struct linking {
     struct ls_comm *comm; /* of this arm */
     struct ls_keyring *keyring;
     struct ls_channel out, in;
-    double values[N_FIGURES][LS_BENCH_MAX_REPEATS]; /* of the sender, and OPENING: */
-    double opening[LS_BENCH_MAX_REPEATS];           /* of the receiver */
+    double values[N_FIGURES][LS_BENCH_MAX_REPEATS]; /* of the sender, but: */
+    struct {
+        double opening[LS_BENCH_MAX_REPEATS], opens[LS_BENCH_MAX_REPEATS];
+    } receiver;
     double cipher[LS_N_LEVELS]; /* bytes a second of libsodium's own, at this size, where it is
                                    slower: sealing or opening */
     double mpi_stream;          /* bytes a second */
@@ -207,9 +224,23 @@ static void note(struct linking *x, int i, double ping_us, double stream_us,
     x->values[STREAM][i] = 1e6 * n * n_messages(x->n) / stream_us;
     x->values[CIPHER][i] =
         (double)(x->out.counts.crypto_us - before->counts.crypto_us) / stream_us;
-    x->opening[i] = (double)(x->in.counts.crypto_us - opened_us) / stream_us;
+    x->receiver.opening[i] = (double)(x->in.counts.crypto_us - opened_us) / stream_us;
     x->values[PACKER][i] = (double)(now->us - then->us) / stream_us;
     x->values[PACKED][i] = raw > 0 ? packed / raw : 1;
+}
+
+/* Right behind a stream, at both ends at a time: a core's clock depends on what the others do,
+ * and changes. */
+static void note_cipher(struct linking *x, int i)
+{
+    const uint64_t frame = (uint64_t)ls_options_number(&x->b->app->options, LS_OPT_FRAME);
+    const uint64_t n = frame && frame < x->n ? frame : x->n;
+    const bool opens = x->rank == x->second;
+    unsigned char *const noise = x->pattern + sizes[N_SIZES - 1].bytes;
+    double *const value = opens ? &x->receiver.opens[i] : &x->values[SEALS][i];
+    if (x->arm->level != LS_LEVEL_PLAIN)
+        *value = ls_bench_cipher_end(ls_suite_choose(ls_suites_here()), x->arm->level, opens,
+                                     noise, noise + sizes[N_SIZES - 1].bytes, n);
 }
 
 static ls_status repeat(struct linking *x, struct ls_err *err)
@@ -227,6 +258,8 @@ static ls_status repeat(struct linking *x, struct ls_err *err)
         if (i > 0)
             note(x, i - 1, (double)(middle_us - begin_us), (double)(ls_now_us() - middle_us),
                  &before, opened_us);
+        if (!s && i > 0 && !x->arm->raw)
+            note_cipher(x, i - 1);
     }
     return s;
 }
@@ -290,9 +323,12 @@ static double bound_of(const struct linking *x, enum figure f)
 /* Each end's one core does both, so a byte takes the time of both: beside what that allows. */
 static void note_reached(struct linking *x)
 {
-    const double cipher = x->cipher[x->arm->level];
-    for (int i = 0; i < x->b->repeats && cipher > 0 && x->mpi_stream > 0; i++)
-        x->values[REACHED][i] = x->values[STREAM][i] * (1 / cipher + 1 / x->mpi_stream);
+    double(*const v)[LS_BENCH_MAX_REPEATS] = x->values;
+    for (int i = 0; i < x->b->repeats && x->arm->level != LS_LEVEL_PLAIN; i++) {
+        const double cipher = v[SEALS][i] < v[OPENS][i] ? v[SEALS][i] : v[OPENS][i];
+        v[OF_CIPHER][i] = v[STREAM][i] / cipher;
+        v[REACHED][i] = x->mpi_stream > 0 ? v[STREAM][i] * (1 / cipher + 1 / x->mpi_stream) : 0;
+    }
 }
 
 static bool is_told(const struct linking *x, enum figure f)
@@ -300,6 +336,8 @@ static bool is_told(const struct linking *x, enum figure f)
     const bool keyed = x->arm->level != LS_LEVEL_PLAIN;
     if (f == REACHED)
         return keyed && x->arm->pack == LS_PACK_NONE && x->mpi_stream > 0;
+    if (f == SEALS || f == OPENS || f == OF_CIPHER)
+        return keyed && x->arm->pack == LS_PACK_NONE;
     if (f == CIPHER || f == OPENING)
         return keyed;
     return !figures[f].packing || x->arm->pack != LS_PACK_NONE;
@@ -348,8 +386,9 @@ static ls_status measure_arm(struct linking *x, const char *size, struct ls_err 
     if (!s)
         s = ls_raw_share(x->world, x->first, x->values, sizeof x->values, WAIT_S * 10, err);
     if (!s)
-        s = ls_raw_share(x->world, x->second, x->opening, sizeof x->opening, WAIT_S, err);
-    memcpy(x->values[OPENING], x->opening, sizeof x->opening);
+        s = ls_raw_share(x->world, x->second, &x->receiver, sizeof x->receiver, WAIT_S, err);
+    memcpy(x->values[OPENING], x->receiver.opening, sizeof x->receiver.opening);
+    memcpy(x->values[OPENS], x->receiver.opens, sizeof x->receiver.opens);
     close_arm(x, s);
     if (!s && x->rank == 0)
         add(x, label);
