@@ -15,7 +15,7 @@
 enum {
     START_S = 120,
     WAIT_S = 60,             /* for a peer */
-    STREAM_BYTES = 16 << 20, /* of one repeat, at least DEPTH messages */
+    STREAM_BYTES = 64 << 20, /* of one repeat, at least DEPTH messages */
     MAX_MESSAGES = 256,
     PING_BYTES = 1 << 20, /* of one repeat, at least one round trip */
     MAX_PINGS = 20,

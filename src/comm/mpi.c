@@ -9,7 +9,7 @@
 enum {
     /* A clean end: nobody computes any more, so only a rank that is stuck takes so long. */
     CLEAN_US = 6000000,
-    RATE_BYTES = 64 * 1024, /* messages from here on show how fast a link is */
+    LARGE_BYTES = 64 * 1024, /* messages from here on show how fast a link is */
 };
 
 static MPI_Request *requests_of(const struct ls_link *link)
@@ -60,7 +60,7 @@ static ls_status mpi_open(struct ls_link *link, struct ls_err *err)
 static void note_rate(struct ls_link *link, int slot)
 {
     uint64_t n = link->sent[slot].bytes, took = ls_now_us() - link->sent[slot].at_us;
-    if (n >= RATE_BYTES && n / (took + 1) > link->best_rate)
+    if (n >= LARGE_BYTES && n / (took + 1) > link->best_rate)
         link->best_rate = n / (took + 1);
 }
 
@@ -88,6 +88,15 @@ static void retire_sends(struct ls_link *link)
     }
 }
 
+/* Testing for a message that is here moves nothing, while the sender of large ones waits for an
+ * answer to each: a receiver that is busy with those that are here would find no more behind
+ * them. */
+static void move_those_behind(const struct ls_link *link)
+{
+    int found;
+    MPI_Iprobe(link->peer, (int)link->tag, link->comm->mpi->comm, &found, MPI_STATUS_IGNORE);
+}
+
 static void notice_arrival(struct ls_link *link)
 {
     MPI_Status status;
@@ -105,6 +114,8 @@ static void notice_arrival(struct ls_link *link)
     link->message = ls_link_slot(link, slot);
     link->arrived_bytes = (uint64_t)count;
     link->arrived = true;
+    if (count >= LARGE_BYTES)
+        move_those_behind(link);
 }
 
 static void mpi_advance(struct ls_link *link)
