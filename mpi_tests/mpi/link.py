@@ -245,6 +245,10 @@ def check_descriptor():
                                     env={**os.environ, **harness.MPI_ENVIRONMENT, "KEY": str(key)}))
         say(manifest(folder)["secret"] == "fd", "secret of a descriptor")
     refused(harness.run(2, *job, "--secret-fd", 99), 2, "--secret-fd: descriptor 99")
+    if harness.LONG:  # a pipe that never ends, though something comes all the time
+        text = 'while sleep 1 && echo "#"; do :; done | { exec 7<&0 </dev/null; exec "$0" "$@"; }'
+        command = ["sh", "-c", text, harness.binary(), *map(str, job), "--secret-fd", "7"]
+        refused(subprocess.run(command, capture_output=True, text=True, timeout=20, check=False), 2, "no end of it in 10 s")
 
 
 def check_agreement():

@@ -1,5 +1,6 @@
 #include "pipeline/secret_file.h"
 
+#include "base/clock.h"
 #include "base/guard.h"
 
 #include <errno.h>
@@ -18,13 +19,16 @@ enum { SHARED_NAME = sizeof "/lockstep-" + 2 * LS_SECRET_NAME };
 
 /* --- reading ------------------------------------------------------------------------------ */
 
-/* The descriptor's bytes, up to room; -1 with errno. */
+/* The descriptor's bytes, up to room; -1 with errno, ETIMEDOUT when they have no end in time.
+ */
 static ssize_t read_all(int fd, unsigned char *bytes, size_t room)
 {
     struct pollfd ready = { .fd = fd, .events = POLLIN };
+    const uint64_t end_us = ls_now_us() + 1000u * (uint64_t)READ_WAIT_MS;
     size_t n = 0;
     while (n < room) {
-        int there = poll(&ready, 1, READ_WAIT_MS);
+        const uint64_t now_us = ls_now_us();
+        int there = now_us < end_us ? poll(&ready, 1, (int)((end_us - now_us) / 1000 + 1)) : 0;
         if (there == 0) {
             errno = ETIMEDOUT;
             return -1;
@@ -45,8 +49,13 @@ static ls_status parse_fd(struct ls_secret **out, int fd, const char *what, stru
 {
     unsigned char bytes[LS_SECRET_FILE_MAX + 1]; /* one more shows that the file is too long */
     ssize_t n = read_all(fd, bytes, sizeof bytes);
-    ls_status s = n < 0 ? ls_fail(err, LS_E_IO, "cannot be read: %s", strerror(errno))
-                        : ls_secret_parse(out, bytes, (size_t)n, err);
+    ls_status s = LS_OK;
+    if (n < 0 && errno == ETIMEDOUT)
+        s = ls_fail(err, LS_E_IO, "cannot be read: no end of it in %d s", READ_WAIT_MS / 1000);
+    else if (n < 0)
+        s = ls_fail(err, LS_E_IO, "cannot be read: %s", strerror(errno));
+    else
+        s = ls_secret_parse(out, bytes, (size_t)n, err);
     sodium_memzero(bytes, sizeof bytes);
     if (s)
         ls_fail_prefix(err, "%s", what);
