@@ -248,7 +248,8 @@ def check_descriptor():
     if harness.LONG:  # a pipe that never ends, though something comes all the time
         text = 'while sleep 1 && echo "#"; do :; done | { exec 7<&0 </dev/null; exec "$0" "$@"; }'
         command = ["sh", "-c", text, harness.binary(), *map(str, job), "--secret-fd", "7"]
-        refused(subprocess.run(command, capture_output=True, text=True, timeout=20, check=False), 2, "no end of it in 10 s")
+        result = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        refused(result, 2, "no end of it in 10 s")
 
 
 def check_agreement():
