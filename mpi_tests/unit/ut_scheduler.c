@@ -447,6 +447,45 @@ static void small_steps_wait_for_more(void **state)
     }
 }
 
+/* Two stages of ten sequences: groups of 4, 3 and 3 rows become two of 5, of which as many are
+ * in flight as there are stages. */
+static void uneven_groups_become_even(void **state)
+{
+    (void)state;
+    struct ls_plan p;
+    struct ls_scheduler *s;
+    struct ls_step step;
+    int32_t token = 9;
+    plan_of(&p, 2, 4, 64, 10, 64);
+    assert_int_equal(ls_scheduler_create(&s, &p, 0, 0, false, NULL), LS_OK);
+    assert_int_equal(ls_step_init(&step, &p.limits, 1, NULL), LS_OK);
+    static const uint32_t prompts[] = { 4, 3, 3 }; /* that come one after the other */
+    uint32_t first = 0;
+    for (int g = 0; g < 3; first += prompts[g++]) {
+        for (uint32_t i = 0; i < prompts[g]; i++)
+            ls_scheduler_add(
+                s, &(struct ls_sequence){
+                       .id = i, .tokens = &token, .n_prompt = 1, .max_new = 9, .n_send = 1 });
+        assert_true(ls_scheduler_step(s, &step));
+        assert_int_equal(step.n_rows, prompts[g]);
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        ls_scheduler_token(s, i, 5);
+    assert_false(ls_scheduler_step(s, &step)); /* two steps are on their way */
+    for (uint32_t i = 4; i < 7; i++)
+        ls_scheduler_token(s, i, 5);
+    assert_true(ls_scheduler_step(s, &step));
+    assert_int_equal(step.n_rows, 5);
+    assert_false(ls_scheduler_step(s, &step));
+    for (uint32_t i = 7; i < 10; i++)
+        ls_scheduler_token(s, i, 5);
+    assert_true(ls_scheduler_step(s, &step));
+    assert_int_equal(step.n_rows, 5);
+    assert_false(ls_scheduler_step(s, &step));
+    ls_step_finish(&step);
+    ls_scheduler_destroy(s);
+}
+
 static void prompts_are_not_starved_by_decoding(void **state)
 {
     (void)state;
@@ -585,6 +624,7 @@ int main(void)
         cmocka_unit_test(a_beginning_is_computed_once),
         cmocka_unit_test(decoding_fills_all_stages),
         cmocka_unit_test(small_steps_wait_for_more),
+        cmocka_unit_test(uneven_groups_become_even),
         cmocka_unit_test(prompts_are_not_starved_by_decoding),
         cmocka_unit_test(refuses_what_never_fits),
         cmocka_unit_test(room_returns_without_a_step),

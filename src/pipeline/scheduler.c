@@ -27,12 +27,13 @@ static bool take_arrays(struct ls_scheduler *s)
     s->prompts.at = ls_arena_take(&s->arena, n * word);
     s->ready.at = ls_arena_take(&s->arena, n * word);
     s->ended.at = ls_arena_take(&s->arena, n * word);
+    s->n_awaited = ls_arena_take(&s->arena, s->window * word);
     uint32_t *tables = ls_arena_take(&s->arena, n * lim->max_blocks_per_slot * word);
     uint32_t *entries = NULL;
     if (s->reuse)
         entries = ls_arena_take(&s->arena, n * lim->max_blocks_per_slot * word);
     if (!s->slots || !s->free_slots || !s->free_blocks || !s->prompts.at || !s->ready.at ||
-        !s->ended.at || !tables || (s->reuse && !entries))
+        !s->ended.at || !s->n_awaited || !tables || (s->reuse && !entries))
         return false;
     for (uint32_t i = 0; i < lim->n_slots; i++)
         s->slots[i].block_of = tables + (uint64_t)i * lim->max_blocks_per_slot;
@@ -156,10 +157,19 @@ uint32_t ls_scheduler_add(struct ls_scheduler *s, const struct ls_sequence *seq)
 
 /* --- what came back ----------------------------------------------------------------------- */
 
+/* Whatever the newest row of a slot was to bring has come, or is not wanted any more. */
+static void stop_awaiting(struct ls_scheduler *s, const struct slot *sl)
+{
+    uint32_t *const n = &s->n_awaited[sl->last_step % s->window];
+    assert(sl->state == SLOT_WAITING && *n > 0);
+    if (--*n == 0)
+        s->steps_awaited--;
+}
+
 void ls_scheduler_token(struct ls_scheduler *s, uint32_t slot, int32_t token)
 {
     struct slot *sl = &s->slots[slot];
-    assert(sl->state == SLOT_WAITING);
+    stop_awaiting(s, sl);
     sl->token = token;
     sl->state = SLOT_READY;
     ls_queue_push(s, &s->ready, slot);
@@ -173,6 +183,8 @@ void ls_scheduler_end(struct ls_scheduler *s, uint32_t slot)
         drop(s, &s->prompts, slot);
     else
         s->n_decoding--;
+    if (sl->state == SLOT_WAITING)
+        stop_awaiting(s, sl);
     if (sl->state == SLOT_READY)
         drop(s, &s->ready, slot);
     /* Slot and blocks can be given away at once: whoever gets them does so in a step that

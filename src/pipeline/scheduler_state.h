@@ -25,6 +25,7 @@ struct slot {
     uint32_t *block_of;              /* [max_blocks_per_slot]: ids by position / 32 */
     int32_t token;                   /* SLOT_READY: to be fed at next_pos */
     bool opened;
+    uint64_t last_step; /* SLOT_WAITING: holds its newest position */
     /* prefix reuse; entries are those of ls_prefix */
     uint32_t *entry_of;    /* [max_blocks_per_slot]: of the prompt's full blocks, or NONE */
     uint32_t ready_blocks; /* of these, the first so many are adopted, or offered to others */
@@ -46,9 +47,11 @@ struct ls_scheduler {
     int all_window;
     uint64_t seed, n_draws;
     uint64_t next_step;
-    struct slot *slots;    /* [n_slots] */
-    uint32_t *free_slots;  /* [n_slots] stack */
-    uint32_t *free_blocks; /* [n_blocks] stack */
+    uint32_t *n_awaited;    /* [window], by step: its rows from which a token has yet to come */
+    uint32_t steps_awaited; /* steps with such rows */
+    struct slot *slots;     /* [n_slots] */
+    uint32_t *free_slots;   /* [n_slots] stack */
+    uint32_t *free_blocks;  /* [n_blocks] stack */
     uint32_t n_free_slots, n_free_blocks;
     uint32_t n_reserved;            /* blocks promised to running sequences */
     uint32_t n_running, n_decoding; /* decoding: READY, or WAITING with the prompt done */

@@ -110,6 +110,15 @@ static struct ls_step_row *add_row(struct ls_scheduler *s, struct ls_step *step,
     return row;
 }
 
+/* The slot can be in no other step before its row in this one has come back. */
+static void await(struct ls_scheduler *s, struct slot *sl, const struct ls_step *step)
+{
+    sl->state = SLOT_WAITING;
+    sl->last_step = step->id;
+    if (s->n_awaited[step->id % s->window]++ == 0)
+        s->steps_awaited++;
+}
+
 static void add_decode_row(struct ls_scheduler *s, struct ls_step *step)
 {
     uint32_t slot = ls_queue_pop(s, &s->ready);
@@ -118,7 +127,7 @@ static void add_decode_row(struct ls_scheduler *s, struct ls_step *step)
     struct ls_step_row *row = add_row(s, step, slot, 1);
     row->n_send = 1;
     row->n_digest = sl->seq.digest_generated;
-    sl->state = SLOT_WAITING;
+    await(s, sl, step);
 }
 
 static void add_prompt_row(struct ls_scheduler *s, struct ls_step *step, uint32_t slot,
@@ -134,7 +143,7 @@ static void add_prompt_row(struct ls_scheduler *s, struct ls_step *step, uint32_
     row->n_digest = overlap(first, count, seq->n_prompt, seq->n_digest);
     if (sl->next_pos < seq->n_prompt)
         return;
-    sl->state = SLOT_WAITING;
+    await(s, sl, step);
     s->n_decoding++;
 }
 
@@ -207,17 +216,14 @@ static void add_prompts(struct ls_scheduler *s, struct ls_step *step)
 }
 
 /* Few rows cost as much as many. Where as many steps as are wanted are on their way already,
- * rows that are ready wait for one of them and go on together with its rows. */
+ * rows that are ready wait for one of them and go on together with its rows, so that uneven
+ * groups become even. */
 static bool is_worth_a_step(struct ls_scheduler *s)
 {
     const bool prompts = n_runnable(s) > 0;
     if (prompts || s->ready.n == 0)
         return prompts;
-    uint32_t groups = decode_groups(s), share = decode_share(s);
-    uint32_t on_their_way = s->n_decoding - s->ready.n;
-    if (groups == 1)
-        return on_their_way == 0 || s->ready.n >= share;
-    return (on_their_way + share / 2) / share < groups;
+    return s->steps_awaited < decode_groups(s) || s->ready.n >= s->lim.max_rows;
 }
 
 bool ls_scheduler_step(struct ls_scheduler *s, struct ls_step *step)
