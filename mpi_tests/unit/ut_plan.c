@@ -62,13 +62,13 @@ static void automatic_sizes(void **state)
     const struct ls_step_limits *lim = &plan.limits;
     assert_int_equal(plan.n_stages, 3);
     assert_int_equal(plan.window, 6);
-    assert_int_equal(plan.budget, 512);
-    assert_int_equal(plan.chunk, 256);
+    assert_int_equal(plan.budget, 128);
+    assert_int_equal(plan.chunk, 128);
     assert_int_equal(plan.stages[2].threads, 5);
     assert_int_equal(lim->n_slots, 64);
     assert_int_equal(lim->n_blocks, 64 * 256 / 32);
     assert_int_equal(lim->context, 256);
-    assert_int_equal(plan.logit_rows, 512);
+    assert_int_equal(plan.logit_rows, 128);
     uint64_t kv = 0;
     for (int s = 0; s < 3; s++)
         kv += plan.stages[s].kv_bytes;
@@ -76,6 +76,9 @@ static void automatic_sizes(void **state)
     for (int l = 0; l < m.arch.n_layers; l++)
         block += ls_kv_block_bytes(&m.arch, l);
     assert_int_equal(kv, lim->n_blocks * block);
+    assert_int_equal(form(&m, 1, NULL), LS_OK); /* without stages that wait for each other */
+    assert_int_equal(plan.budget, 512);
+    assert_int_equal(plan.chunk, 256);
     close_model(&m);
 }
 

@@ -18,6 +18,11 @@
 
 enum {
     DEFAULT_BUDGET = 512,
+    /* Of several stages. A stage has nothing to do before the first step has come, nor behind
+     * the last one, and messages move between layers; products of so many rows are as fast as
+     * those of more. */
+    PIPELINE_BUDGET = 128,
+    LEAST_CHUNK = 128, /* smaller ones would make attention slower */
     DEFAULT_SEQUENCES = 64,
     MAX_BUDGET = 1 << 20,
     MAX_SEQUENCES = 1 << 16,
@@ -144,15 +149,18 @@ static ls_status choose(const char *name, int32_t wish, int32_t automatic, int32
 static ls_status choose_step_size(struct ls_plan *plan, const struct ls_arch *arch,
                                   const struct ls_run_wish *wish, struct ls_err *err)
 {
+    const int32_t budget = plan->n_stages > 1 ? PIPELINE_BUDGET : DEFAULT_BUDGET;
     int32_t automatic = 2 * plan->n_stages;
     if (automatic > LS_MAX_WINDOW)
         automatic = LS_MAX_WINDOW;
     int32_t n_slots = 0;
     ls_status s = choose("window", wish->window, automatic, LS_MAX_WINDOW, &plan->window, err);
     if (!s)
-        s = choose("budget", wish->budget, DEFAULT_BUDGET, MAX_BUDGET, &plan->budget, err);
+        s = choose("budget", wish->budget, budget, MAX_BUDGET, &plan->budget, err);
+    const int32_t half = (plan->budget + 1) / 2;
     if (!s)
-        s = choose("chunk", wish->chunk, (plan->budget + 1) / 2, MAX_BUDGET, &plan->chunk, err);
+        s = choose("chunk", wish->chunk, half > LEAST_CHUNK ? half : LEAST_CHUNK, MAX_BUDGET,
+                   &plan->chunk, err);
     if (!s)
         s = choose("max-sequences", wish->max_sequences, DEFAULT_SEQUENCES, MAX_SEQUENCES,
                    &n_slots, err);
