@@ -1,6 +1,8 @@
 /* The plan: sizes against memory and wishes, byte forms, reports. */
+#include "base/alloc.h"
 #include "model/weights.h"
 #include "pipeline/plan.h"
+#include "pipeline/rehearsal.h"
 #include "pipeline/report.h"
 #include "pipeline/scheduler.h"
 #include "wire/pack.h"
@@ -322,6 +324,63 @@ static void few_logits_decide_layers(void **state)
     close_model(&m);
 }
 
+/* What is used of a block: pages; of a large one, large pages behind the first. */
+static void residence_is_in_pages(void **state)
+{
+    (void)state;
+    const uint64_t mib = 1 << 20;
+    uint64_t next = 0;
+    assert_int_equal(ls_alloc_resident(mib, 0, 5000, &next), 8192);
+    assert_int_equal(ls_alloc_resident(mib, 5000, 8000, &next), 0);
+    assert_int_equal(ls_alloc_resident(mib, 8000, 9000, &next), 4096);
+    next = 0;
+    assert_int_equal(ls_alloc_resident(16 * mib, 0, mib + 1, &next), mib + 4096);
+    next = 0;
+    assert_int_equal(ls_alloc_resident(16 * mib, 0, 2 * mib + 1, &next), 4 * mib);
+    assert_int_equal(ls_alloc_resident(16 * mib, 5 * mib, 5 * mib + 1, &next), 2 * mib);
+}
+
+/* Steps of one row take 1 ms in all layers; logits, keys and tokens' choice nothing. */
+static void rehearsals_add_up(void **state)
+{
+    (void)state;
+    struct model m;
+    struct ls_rehearsal run;
+    const int32_t tokens[40] = { 0 };
+    const struct ls_sequence seq = {
+        .tokens = tokens, .n_prompt = 40, .max_new = 10, .n_send = 1
+    };
+    struct ls_pace pace = { .n_threads = 1 };
+    for (int i = 0; i < LS_PACE_POINTS; i++)
+        pace.run_us[i] = 1000.0 * ls_pace_rows[i];
+    assert_true(ls_pace_run(&pace, 10) > 9999 && ls_pace_run(&pace, 10) < 10001);
+    assert_true(ls_pace_run(&pace, 512) > 511999 && ls_pace_run(&pace, 512) < 512001);
+    open_model(&m, "llama-f32");
+    for (int n = 1; n <= 2; n++) {
+        const double work[2] = { 1.0 / n, 1.0 / n };
+        m.wish.threads = 1;
+        assert_int_equal(form(&m, n, NULL), LS_OK);
+        const struct ls_rehearsal_config config = { .plan = &plan,
+                                                    .arch = &m.arch,
+                                                    .sequences = &seq,
+                                                    .n = 1,
+                                                    .pace = &pace,
+                                                    .work = work,
+                                                    .share = 1 };
+        assert_int_equal(ls_rehearse(&run, &config, NULL), LS_OK);
+        assert_int_equal(run.tokens, 49); /* the last one is never fed back */
+        assert_int_equal(run.max_blocks, 2);
+        printf("%d stages: %.6f s\n", n, run.seconds);
+        if (n == 1)
+            assert_true(run.seconds > 0.048999 && run.seconds < 0.049001);
+        else /* a prompt's two parts may overlap; single tokens never do, and pay for hops */
+            assert_true(run.seconds > 0.029 && run.seconds < 0.052);
+        assert_true(run.busy_s[0] > 0.0489 / n && run.busy_s[0] < 0.0492 / n);
+        ls_rehearsal_finish(&run);
+    }
+    close_model(&m);
+}
+
 static void check_finds_contradictions(void **state)
 {
     (void)state;
@@ -521,6 +580,8 @@ int main(void)
         cmocka_unit_test(memory_decides_layers),
         cmocka_unit_test(speed_decides_layers),
         cmocka_unit_test(few_logits_decide_layers),
+        cmocka_unit_test(residence_is_in_pages),
+        cmocka_unit_test(rehearsals_add_up),
         cmocka_unit_test(check_finds_contradictions),
         cmocka_unit_test(packing_needs_its_library),
         cmocka_unit_test(wish_travels),

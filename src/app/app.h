@@ -67,7 +67,8 @@ int ls_cmd_verify(struct ls_app *app);
 int ls_cmd_selftest(struct ls_app *app);
 int ls_cmd_version(struct ls_app *app);
 
-/* The plan behind `plan` and `run --dry-run`, configured already. */
-int ls_plan_command(struct ls_app *app);
+/* The plan behind `plan` and `run --dry-run`, configured already. chat: forked. */
+struct ls_chat_process;
+int ls_plan_command(struct ls_app *app, struct ls_chat_process *chat);
 
 #endif

@@ -1,7 +1,9 @@
 /* plan, and run --dry-run: what every rank would get, from headers alone. */
 #include "app/app.h"
+#include "app/chat_process.h"
 #include "app/nodes.h"
 #include "app/plan_view.h"
+#include "app/predict.h"
 #include "app/provenance.h"
 #include "app/wish.h"
 #include "base/alloc.h"
@@ -20,6 +22,8 @@ struct planning {
     const char *first_unused;
     struct ls_plan plan, other; /* other: with more replicas */
     struct ls_rank_report reports[LS_MAX_STAGES];
+    struct ls_prediction prediction;
+    struct ls_chat_process *chat;
 };
 
 static ls_status open_model(struct planning *p, struct ls_err *err)
@@ -68,7 +72,8 @@ static ls_status print_json(const struct ls_app *app, const struct planning *p,
                             struct ls_err *err)
 {
     json_t *const json = ls_plan_to_json(&p->plan, &p->arch);
-    if (!json || json_object_set_new(json, "made_by", ls_provenance_json(app))) {
+    if (!json || json_object_set_new(json, "made_by", ls_provenance_json(app)) ||
+        json_object_set_new(json, "prediction", ls_prediction_to_json(&p->prediction))) {
         json_decref(json);
         return ls_fail(err, LS_E_MEMORY, "no memory for the plan's JSON");
     }
@@ -76,6 +81,33 @@ static ls_status print_json(const struct ls_app *app, const struct planning *p,
     putchar('\n');
     json_decref(json);
     return LS_OK;
+}
+
+/* What the message library takes in a process with others: as measured with Open MPI 4.1. */
+enum { LAUNCHED_BYTES = 10400 << 10 };
+
+static ls_status predict(const struct ls_app *app, struct planning *p, struct ls_err *err)
+{
+    const struct ls_options *const o = &app->options;
+    char now[LS_CHAT_TIME];
+    ls_status s = ls_chat_time_of(now, o, err);
+    if (!s)
+        s = ls_chat_set(p->chat, p->wish.model, ls_options_text(o, LS_OPT_CHAT_TEMPLATE), now,
+                        err);
+    if (s)
+        return s;
+    const struct ls_predict_terms terms = { .options = o,
+                                            .chat = &p->chat->chat,
+                                            .wish = &p->wish,
+                                            .plan = &p->plan,
+                                            .arch = &p->arch,
+                                            .ckpt = p->ckpt,
+                                            .reports = p->reports };
+    const int n = ls_plan_n_ranks(&p->plan);
+    for (int r = 0; r < n; r++)
+        p->reports[r].base_bytes =
+            ls_machine_use().now_bytes + (n > 1 || app->launched > 0 ? LAUNCHED_BYTES : 0);
+    return ls_predict(&p->prediction, &terms, err);
 }
 
 /* A dry run under a launcher is about the ranks that were started. */
@@ -130,18 +162,21 @@ static int plan(struct ls_app *app, struct planning *p)
     if (!s)
         s = form(p, nodes ? n_wanted(&p->wish) : n_ranks(app, p), nodes, &err);
     if (!s)
+        s = predict(app, p, &err);
+    if (!s)
         ls_app_warn_of_unused(app, p->n_unused, p->first_unused);
     if (!s && ls_options_flag(&app->options, LS_OPT_JSON))
         s = print_json(app, p, &err);
     else if (!s) {
         ls_plan_print(&p->plan, &p->arch, stdout);
+        ls_prediction_print(&p->prediction, stdout);
         advise_replicas(p, stdout);
     }
     return s ? ls_app_fail(app, s == LS_E_USAGE ? LS_EXIT_USAGE : LS_EXIT_REFUSED, &err)
              : LS_EXIT_GOOD;
 }
 
-int ls_plan_command(struct ls_app *app)
+int ls_plan_command(struct ls_app *app, struct ls_chat_process *chat)
 {
     void *memory = NULL;
     struct ls_err err;
@@ -149,7 +184,9 @@ int ls_plan_command(struct ls_app *app)
         return ls_app_fail(app, LS_EXIT_REFUSED, &err);
     struct planning *const p = memory;
     ls_arena_init(&p->arena);
+    p->chat = chat;
     const int code = plan(app, p);
+    ls_prediction_finish(&p->prediction);
     ls_checkpoint_close(p->ckpt);
     ls_arena_finish(&p->arena);
     ls_free(p);
@@ -162,5 +199,11 @@ int ls_cmd_plan(struct ls_app *app)
     bool done;
     if (ls_app_configure(app, &done, &err))
         return ls_app_fail(app, LS_EXIT_USAGE, &err);
-    return done ? LS_EXIT_GOOD : ls_plan_command(app);
+    if (done)
+        return LS_EXIT_GOOD;
+    struct ls_chat_process chat;
+    ls_chat_fork(&chat);
+    const int code = ls_plan_command(app, &chat);
+    ls_chat_end(&chat);
+    return code;
 }

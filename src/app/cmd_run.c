@@ -68,7 +68,7 @@ static int prepare(struct lead *r)
     if (done)
         return LS_EXIT_GOOD;
     if (o->command == LS_CMD_PLAN) /* the file says dry-run */
-        return ls_plan_command(r->app);
+        return ls_plan_command(r->app, r->chat);
     s = ls_paths_check(o, &err);
     if (!s)
         s = ls_wish_of(&r->wish, o, &err);
@@ -401,7 +401,13 @@ static int look(struct ls_app *app)
         return LS_EXIT_GOOD;
     if (ls_app_configure(app, &done, &err))
         return ls_app_fail(app, LS_EXIT_USAGE, &err);
-    return done ? LS_EXIT_GOOD : ls_plan_command(app);
+    if (done)
+        return LS_EXIT_GOOD;
+    struct ls_chat_process chat;
+    ls_chat_fork(&chat);
+    const int code = ls_plan_command(app, &chat);
+    ls_chat_end(&chat);
+    return code;
 }
 
 /* Between MPI's start and its end, both under a limit. */

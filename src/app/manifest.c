@@ -134,6 +134,7 @@ static json_t *rank_to_json(struct writer *w, const struct ls_manifest *m, int r
     put_u64(w, out, "scratch_bytes", s->counts.scratch_bytes);
     put_u64(w, out, "link_bytes", s->links.buffer_bytes);
     put_u64(w, out, "resident_bytes", s->counts.resident_bytes);
+    put_u64(w, out, "peak_bytes", s->peak_bytes);
     put_u64(w, out, "steps", s->counts.steps);
     put_u64(w, out, "tokens", s->counts.tokens);
     put_u64(w, out, "logits_rows", s->counts.logits_rows);

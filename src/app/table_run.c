@@ -18,7 +18,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                        .arg = "FILE",
                        .type = LS_VALUE_TEXT,
                        .section = MODEL,
-                       .commands = RUNS | PARITY | RENDER | SHOW | BENCH | VERIFY,
+                       .commands = RUNS | PARITY | RENDER | PLAN | SHOW | BENCH | VERIFY,
                        .required_by = RUNS | RENDER | VERIFY,
                        .help = "Requests, one a line: OpenAI batch lines, {\"prompt\": ...}, "
                                "{\"tokens\": [...]}, {\"messages\": [...]}, lines of "
@@ -258,7 +258,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                               .type = LS_VALUE_CHOICE,
                               .standard = "on",
                               .section = LAYOUT,
-                              .commands = RUNS,
+                              .commands = RUNS | PLAN,
                               .help = "Compute equal beginnings of prompts once. A position "
                                       "whose logits are wanted is always computed." },
     [LS_OPT_CHECK_BYTES] = { .name = "check-bytes",
@@ -301,7 +301,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                             .max = INT32_MAX,
                             .standard_note = "16",
                             .section = REQUESTS,
-                            .commands = RUNS,
+                            .commands = RUNS | PLAN,
                             .help = "Tokens to generate, at most; 0 computes the prompt "
                                     "only." },
     [LS_OPT_TEMPERATURE] = { .name = "temperature",
@@ -310,7 +310,7 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                              .real_max = 2,
                              .standard_note = "1 for OpenAI lines, 0 for the other kinds",
                              .section = REQUESTS,
-                             .commands = RUNS,
+                             .commands = RUNS | PLAN,
                              .help = "Sampling temperature; 0 is greedy." },
     [LS_OPT_TOP_P] = { .name = "top-p",
                        .arg = "X",
@@ -346,14 +346,14 @@ const struct ls_option ls_table_run[LS_N_RUN_OPTS] = {
                                .type = LS_VALUE_TEXT,
                                .standard_note = "the checkpoint's own",
                                .section = REQUESTS,
-                               .commands = RUNS | RENDER | VERIFY,
+                               .commands = RUNS | RENDER | VERIFY | PLAN,
                                .help = "Jinja template that turns a chat into a prompt." },
     [LS_OPT_CHAT_TIME] = { .name = "chat-time",
                            .arg = "TIME",
                            .type = LS_VALUE_TEXT,
                            .standard_note = "the clock when the run starts",
                            .section = REQUESTS,
-                           .commands = RUNS | RENDER,
+                           .commands = RUNS | RENDER | PLAN,
                            .help = "The time that chat templates see, as in "
                                    "2026-01-31T12:00:00. Part of the result's identity when a "
                                    "template asks for it." },

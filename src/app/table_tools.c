@@ -26,7 +26,7 @@ const struct ls_option ls_table_tools[LS_N_TOOL_OPTS - LS_N_RUN_OPTS] = {
                            .section = SETTINGS,
                            .commands = RUNS,
                            .help =
-                               "Print the plan and end; no weight is read, nothing written." },
+                               "Print the plan, and what the run would take, and end; nothing is written." },
     [LS_OPT_JSON -
         LS_N_RUN_OPTS] = { .name = "json",
                            .type = LS_VALUE_FLAG,

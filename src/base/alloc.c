@@ -12,6 +12,7 @@ static _Thread_local uint64_t n_allocs;
 
 enum {
     ARENA_BLOCK = 64 * 1024,
+    PAGE = 4096,
     LARGE_PAGE = 2 * 1024 * 1024,
     LARGE_BLOCK = 4 * LARGE_PAGE, /* blocks from this size on ask for large pages */
 };
@@ -23,31 +24,33 @@ struct ls_arena_block {
 };
 
 /* Reading weights and cache runs through gigabytes: with small pages the walks of the page
- * tables cost as much as the memory. The kernel may decline; nothing depends on it. */
+ * tables cost as much as the memory. The kernel may decline; nothing depends on it. What is
+ * used of a block's beginning only, as a cache often is, takes no large page. */
 static void ask_for_large_pages(char *p, uint64_t bytes)
 {
-    uintptr_t low = ls_round_up((uintptr_t)p, LARGE_PAGE);
-    uintptr_t high = ((uintptr_t)p + bytes) / LARGE_PAGE * LARGE_PAGE;
-    if (bytes >= LARGE_BLOCK && high > low)
-        madvise((void *)low, high - low, MADV_HUGEPAGE);
+    const uint64_t end = bytes / LARGE_PAGE * LARGE_PAGE;
+    if (bytes >= LARGE_BLOCK)
+        madvise(p + LARGE_PAGE, end - LARGE_PAGE, MADV_HUGEPAGE);
 }
 
 /* glibc serves a large calloc from fresh pages, so zeroing by calloc touches nothing;
- * alignment is made by hand inside it, with the block's start kept just before the result. */
+ * alignment is made by hand inside it, with the block's start kept just before the result. Of a
+ * block with large pages it is that of these, so that what is resident can be foreseen. */
 static void *aligned_zeroed(uint64_t bytes)
 {
+    const uint64_t align = bytes >= LARGE_BLOCK ? LARGE_PAGE : LS_ALIGN;
     uint64_t padded;
-    if (!ls_add_u64(bytes, LS_ALIGN + sizeof(void *), &padded) || padded > SIZE_MAX / 2)
+    if (!ls_add_u64(bytes, align + sizeof(void *), &padded) || padded > SIZE_MAX / 2)
         return NULL;
     char *base = LS_FAULT_MEMORY ? NULL : calloc(1, padded);
     if (!base)
         return NULL;
     n_allocs++;
-    ask_for_large_pages(base, padded);
-    uintptr_t p =
-        ((uintptr_t)base + sizeof(void *) + LS_ALIGN - 1) & ~(uintptr_t)(LS_ALIGN - 1);
-    memcpy((char *)p - sizeof(void *), &base, sizeof base);
-    return (void *)p;
+    char *p =
+        (char *)(((uintptr_t)base + sizeof(void *) + align - 1) & ~(uintptr_t)(align - 1));
+    ask_for_large_pages(p, bytes);
+    memcpy(p - sizeof(void *), &base, sizeof base);
+    return p;
 }
 
 ls_status ls_alloc(void **out, uint64_t bytes, const char *what, struct ls_err *err)
@@ -65,6 +68,30 @@ void ls_free(void *p)
     void *base;
     memcpy(&base, (char *)p - sizeof(void *), sizeof base);
     free(base);
+}
+
+static uint64_t page_begin(uint64_t bytes, uint64_t at)
+{
+    const bool large =
+        bytes >= LARGE_BLOCK && at >= LARGE_PAGE && at < bytes / LARGE_PAGE * LARGE_PAGE;
+    const uint64_t page = large ? LARGE_PAGE : PAGE;
+    return at / page * page;
+}
+
+static uint64_t page_end(uint64_t bytes, uint64_t at)
+{
+    const uint64_t first = page_begin(bytes, at);
+    return first +
+           (first % LARGE_PAGE || page_begin(bytes, first + PAGE) != first ? PAGE : LARGE_PAGE);
+}
+
+uint64_t ls_alloc_resident(uint64_t bytes, uint64_t begin, uint64_t end, uint64_t *next)
+{
+    if (begin >= end || end <= *next)
+        return 0;
+    const uint64_t first = ls_max_u64(page_begin(bytes, begin), *next);
+    *next = ls_max_u64(page_end(bytes, end - 1), first);
+    return *next - first;
 }
 
 uint64_t ls_alloc_count(void)

@@ -22,6 +22,11 @@ ls_status ls_alloc(void **out, uint64_t bytes, const char *what, struct ls_err *
 /* Takes NULL. */
 void ls_free(void *p);
 
+/* What comes into memory when bytes [begin, end) of a block of so many bytes are used: whole
+ * pages, large ones where they are asked for, but for those before *next, which are there.
+ * Sets *next behind them. For plans. */
+uint64_t ls_alloc_resident(uint64_t bytes, uint64_t begin, uint64_t end, uint64_t *next);
+
 /* Calls of ls_alloc (and arena growth) by the calling thread since it started. */
 uint64_t ls_alloc_count(void);
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "jobs/input.h"
 #include "jobs/job_parts.h"
+#include "jobs/job_rules.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -192,12 +193,6 @@ static uint64_t count_lines(int fd)
     return lines + (last != '\n');
 }
 
-static const struct ls_kernels *any_kernels(void)
-{
-    const struct ls_kernels *k = ls_kernels_of(LS_CPU_AVX2);
-    return k ? k : ls_kernels_of(LS_CPU_REF);
-}
-
 int32_t ls_job_prefix(const struct ls_arch *arch, const struct ls_tokenizer *tokenizer)
 {
     const int32_t bos = tokenizer ? ls_tokenizer_bos(tokenizer) : -1;
@@ -212,27 +207,10 @@ int32_t ls_job_prefix(const struct ls_arch *arch, const struct ls_tokenizer *tok
 static void set_rules(struct ls_job *job, const struct ls_arch *arch,
                       const struct ls_tokenizer *tokenizer)
 {
-    job->request_rules = (struct ls_request_rules){ .defaults = &job->config.defaults,
-                                                    .tokenizer = tokenizer,
-                                                    .chat = job->config.chat,
-                                                    .vocab = arch->vocab,
-                                                    .context = arch->context,
-                                                    .prefix = ls_job_prefix(arch, tokenizer),
-                                                    .stride = job->config.score.stride,
-                                                    .scores = job->config.score.scores,
-                                                    .no_prefix = job->config.score.no_prefix,
-                                                    .listed = job->config.score.listed };
-    job->choice_rules =
-        (struct ls_choice_rules){ .tokenizer = tokenizer,
-                                  .kernels = any_kernels(),
-                                  .scratch = &job->scratch,
-                                  .eos = arch->eos,
-                                  .n_eos = arch->n_eos,
-                                  .vocab = arch->vocab,
-                                  .seed = job->config.seed,
-                                  .digest = job->config.digest,
-                                  .spool = job->logits.folder ? &job->logits.spool : NULL,
-                                  .logits_rows = job->config.logits_rows };
+    job->request_rules = ls_job_request_rules(&job->config, arch, tokenizer);
+    job->choice_rules = ls_job_choice_rules(&job->config, arch, tokenizer);
+    job->choice_rules.scratch = &job->scratch;
+    job->choice_rules.spool = job->logits.folder ? &job->logits.spool : NULL;
     job->row_rules = (struct ls_row_rules){ .tokenizer = tokenizer,
                                             .model_name = job->config.model_name,
                                             .digest = job->config.digest };
@@ -260,17 +238,10 @@ static ls_status find_kind(struct ls_job *job, const struct ls_arch *arch, struc
     static const char *const kinds[] = {
         [LS_INPUT_TEXT] = "text", [LS_INPUT_JSON] = "json", [LS_INPUT_DOCUMENT] = "document"
     };
-    const char *data;
     char context[24];
-    size_t n;
-    ls_status status = ls_lines_peek(&job->lines, LS_KIND_BYTES, &data, &n, err);
+    ls_status status = ls_job_kind(&job->kind, &job->lines, &job->config, err);
     if (status)
         return status;
-    job->kind = ls_input_kind(job->config.input, data, n);
-    if (job->kind == LS_INPUT_TEXT && job->config.score.scores && !job->config.score.by_line) {
-        job->kind = LS_INPUT_DOCUMENT;
-        job->lines.whole = true;
-    }
     snprintf(context, sizeof context, "%d", (int)arch->context);
     ls_job_fact(job, "context", context);
     ls_job_fact(job, "kind of lines", kinds[job->kind]);

@@ -90,6 +90,15 @@ ls_status ls_weights_check_tensor(const struct ls_checkpoint *ckpt, const struct
 uint64_t ls_weights_bytes(const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
                           int first, int last);
 
+/* The most that these and the file's pages they are repacked from take together while they are
+ * loaded. */
+uint64_t ls_weights_load_bytes(const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
+                               int first, int last);
+/* LS_ROLE_EMBED or LS_ROLE_PER_LAYER_EMBED, of whose rows those of tokens that occur are read
+ * where they lie; NULL: the architecture has none. */
+const struct ls_tensor *ls_weights_table(const struct ls_arch *arch,
+                                         const struct ls_checkpoint *ckpt, enum ls_role role);
+
 /* Those of them that only rows with logits need: final norm and head. */
 uint64_t ls_weights_head_bytes(const struct ls_arch *arch, const struct ls_checkpoint *ckpt);
 

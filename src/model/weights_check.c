@@ -1,6 +1,7 @@
 /* Checking and sizing weights from the headers alone; see weights.h. */
 #include "model/weights.h"
 
+#include "base/size.h"
 #include "model/naming.h"
 #include "model/shape.h"
 
@@ -91,6 +92,7 @@ struct walk {
     bool *used;     /* [n_tensors] or NULL */
     uint64_t bytes; /* of what loading will take; tensors that fail the check count nothing */
     struct ls_err *err;
+    uint64_t most_bytes; /* of that and of a matrix's source */
 };
 
 static void note_used(struct walk *w, const struct ls_tensor *t)
@@ -111,10 +113,12 @@ static ls_status visit(struct walk *w, const struct ls_weight_id *id)
         return s;
     note_used(w, t);
     note_used(w, scales);
-    if (shape.cols && !id->bias)
+    const bool matrix = shape.cols && !id->bias;
+    if (matrix)
         w->bytes += ls_packed_bytes(fmt, shape.rows, shape.cols);
     else
         w->bytes += (id->bias ? ls_tiles(shape.rows) * LS_TILE : shape.rows) * sizeof(float);
+    w->most_bytes = ls_max_u64(w->most_bytes, w->bytes + (matrix ? t->bytes : 0));
     return LS_OK;
 }
 
@@ -197,7 +201,9 @@ ls_status ls_weights_check(const struct ls_arch *arch, const struct ls_checkpoin
     ls_status s = ls_alloc(&used, ls_checkpoint_n_tensors(ckpt), "the check of tensors", err);
     if (s)
         return s;
-    struct walk w = { arch, ckpt, ls_naming_of(arch, ckpt), used, 0, err };
+    struct walk w = {
+        .arch = arch, .ckpt = ckpt, .naming = ls_naming_of(arch, ckpt), .used = used, .err = err
+    };
     s = visit_role(&w, LS_ROLE_EMBED, 0);
     if (!s)
         s = visit_role(&w, LS_ROLE_PER_LAYER_EMBED, 0);
@@ -213,22 +219,45 @@ ls_status ls_weights_check(const struct ls_arch *arch, const struct ls_checkpoin
     return s;
 }
 
-uint64_t ls_weights_bytes(const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
-                          int first, int last)
+static struct walk walk_range(const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
+                              int first, int last)
 {
-    struct walk w = { arch, ckpt, ls_naming_of(arch, ckpt), NULL, 0, NULL };
+    struct walk w = { .arch = arch, .ckpt = ckpt, .naming = ls_naming_of(arch, ckpt) };
     if (first == 0)
         visit_front(&w);
     for (int layer = first; layer < last; layer++)
         visit_layer(&w, layer);
     if (last == arch->n_layers)
         visit_back(&w);
-    return w.bytes;
+    return w;
+}
+
+uint64_t ls_weights_bytes(const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
+                          int first, int last)
+{
+    return walk_range(arch, ckpt, first, last).bytes;
+}
+
+uint64_t ls_weights_load_bytes(const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
+                               int first, int last)
+{
+    return walk_range(arch, ckpt, first, last).most_bytes;
+}
+
+const struct ls_tensor *ls_weights_table(const struct ls_arch *arch,
+                                         const struct ls_checkpoint *ckpt, enum ls_role role)
+{
+    const struct ls_weight_id id = { .role = role };
+    const struct ls_naming naming = ls_naming_of(arch, ckpt);
+    struct ls_tensor_place place;
+    if (!ls_role_present(arch, role, 0))
+        return NULL;
+    return ls_naming_find(&naming, arch, ckpt, &id, &place);
 }
 
 uint64_t ls_weights_head_bytes(const struct ls_arch *arch, const struct ls_checkpoint *ckpt)
 {
-    struct walk w = { arch, ckpt, ls_naming_of(arch, ckpt), NULL, 0, NULL };
+    struct walk w = { .arch = arch, .ckpt = ckpt, .naming = ls_naming_of(arch, ckpt) };
     visit_back(&w);
     return w.bytes;
 }

@@ -142,6 +142,17 @@ uint64_t ls_machine_memory(void)
     return least ? least : 1;
 }
 
+struct ls_machine_use ls_machine_use(void)
+{
+    struct ls_machine_use use = { .now_bytes = 0 };
+    uint64_t kib;
+    if (read_value("/proc/self/status", "VmRSS:", &kib))
+        use.now_bytes = kib * 1024;
+    if (read_value("/proc/self/status", "VmHWM:", &kib))
+        use.peak_bytes = kib * 1024;
+    return use;
+}
+
 static void take_quota(uint64_t quota, uint64_t period, uint64_t *least)
 {
     if (period == 0 || quota == 0)

@@ -12,6 +12,13 @@ enum { LS_CPU_WORDS = 16 }; /* 1024 CPUs */
  * limit leaves less or Slurm gave this job less on this host. 0: unknown. */
 uint64_t ls_machine_memory(void);
 
+/* Bytes of this process in memory now, and at most so far, pages of files and shared memory
+ * included; 0: unknown. */
+struct ls_machine_use {
+    uint64_t now_bytes, peak_bytes;
+};
+struct ls_machine_use ls_machine_use(void);
+
 /* CPUs of the affinity mask, one bit each; returns how many. */
 int ls_machine_cpus(uint64_t mask[LS_CPU_WORDS]);
 

@@ -210,6 +210,11 @@ void ls_scheduler_blocks(const struct ls_scheduler *s, uint32_t *in_use, uint32_
     *peak = s->peak_blocks;
 }
 
+uint32_t ls_scheduler_touched_blocks(const struct ls_scheduler *s)
+{
+    return s->touched_blocks;
+}
+
 uint64_t ls_scheduler_reused_blocks(const struct ls_scheduler *s)
 {
     return s->reused_blocks;

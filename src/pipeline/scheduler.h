@@ -59,6 +59,8 @@ uint32_t ls_scheduler_n_running(const struct ls_scheduler *s);
 /* Blocks held by sequences now and at most, and how often one was taken over instead of being
  * computed, for the manifest. */
 void ls_scheduler_blocks(const struct ls_scheduler *s, uint32_t *in_use, uint32_t *peak);
+/* Blocks that have ever held something; the memory of the others was never used. */
+uint32_t ls_scheduler_touched_blocks(const struct ls_scheduler *s);
 uint64_t ls_scheduler_reused_blocks(const struct ls_scheduler *s);
 
 #endif

@@ -127,8 +127,11 @@ void ls_slot_end_prefix(struct ls_scheduler *s, struct slot *sl)
 
 uint32_t ls_scheduler_take_block(struct ls_scheduler *s)
 {
-    if (s->n_free_blocks > 0)
+    if (s->n_free_blocks > 0) {
+        const uint32_t taken = s->lim.n_blocks - s->n_free_blocks + 1;
+        s->touched_blocks = taken > s->touched_blocks ? taken : s->touched_blocks;
         return ls_stack_take(s, s->free_blocks, &s->n_free_blocks);
+    }
     const uint32_t block = ls_prefix_evict(&s->prefix);
     assert(block != LS_PREFIX_NONE);
     return block;

@@ -55,7 +55,7 @@ struct ls_scheduler {
     uint32_t n_free_slots, n_free_blocks;
     uint32_t n_reserved;            /* blocks promised to running sequences */
     uint32_t n_running, n_decoding; /* decoding: READY, or WAITING with the prompt done */
-    uint32_t peak_blocks;
+    uint32_t peak_blocks, touched_blocks;
     bool reuse;
     struct ls_prefix prefix;
     uint32_t adopt_events; /* of a step, for what slots adopt when they are opened */

@@ -106,6 +106,7 @@ struct ls_stage_stats {
     uint64_t compute_us, wait_us, send_us; /* wait: nothing to compute; send: no free buffer */
     uint64_t prompt_us; /* of compute_us, in steps that hold a part of a prompt */
     uint64_t frames_sent, frames_received, bytes_sent, bytes_received;
+    uint64_t peak_bytes;  /* of the process in memory at most, whatever they are for */
     uint64_t step_allocs; /* allocations made by steps after the first: 0 */
     uint64_t least_us;    /* of rank 0, as its control link has it; two's complement */
     struct ls_link_counts links;

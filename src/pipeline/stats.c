@@ -2,7 +2,7 @@
 
 #include "pipeline/bytes.h"
 
-enum { N_PLAIN = 32, N_COUNTS = N_PLAIN + LS_N_REFUSALS };
+enum { N_PLAIN = 33, N_COUNTS = N_PLAIN + LS_N_REFUSALS };
 
 /* The counters in the order in which they travel. */
 static void counters(struct ls_stage_stats *s, uint64_t *at[N_COUNTS])
@@ -18,6 +18,7 @@ static void counters(struct ls_stage_stats *s, uint64_t *at[N_COUNTS])
         &l->crypto_us,  &l->copies,         &l->buffer_bytes,   &l->packed,
         &l->unpacked,   &l->raw_bytes,      &l->packed_bytes,   &l->pack_us,
         &s->prompt_us,  &c->shared_bytes,   &l->split,          &s->least_us,
+        &s->peak_bytes,
     };
     memcpy(at, all, sizeof all);
     for (int i = 0; i < LS_N_REFUSALS; i++)

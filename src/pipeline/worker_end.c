@@ -1,5 +1,6 @@
 /* The end of a run on one rank. */
 #include "base/fault.h"
+#include "pipeline/machine.h"
 #include "pipeline/stats.h"
 #include "pipeline/worker_state.h"
 
@@ -71,6 +72,7 @@ static void fill_stats(struct ls_worker *w)
     out->kernels_failed = s->kernels_failed;
     out->threads = s->plan.stages[s->rank].threads;
     ls_stage_get_counts(s->stage, &out->counts);
+    out->peak_bytes = ls_machine_use().peak_bytes;
     out->frames_sent = moved.sent_messages;
     out->frames_received = moved.received_messages;
     out->bytes_sent = moved.sent_bytes;
