@@ -267,7 +267,7 @@ static void nan_is_reported(void **state)
 static uint64_t heap_bytes(void)
 {
     struct mallinfo2 m = mallinfo2();
-    return m.uordblks + m.hblkhd;
+    return m.uordblks ? m.uordblks + m.hblkhd + ls_alloc_large_bytes() : 0;
 }
 
 /* What the plan is told is what creation takes from the heap; a team and the loader's small

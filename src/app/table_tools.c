@@ -20,13 +20,12 @@ const struct ls_option ls_table_tools[LS_N_TOOL_OPTS - LS_N_RUN_OPTS] = {
                            .argv_only = true,
                            .help = "Print the merged options with the source of each value, "
                                    "in the form that --config reads, and end." },
-    [LS_OPT_DRY_RUN -
-        LS_N_RUN_OPTS] = { .name = "dry-run",
-                           .type = LS_VALUE_FLAG,
-                           .section = SETTINGS,
-                           .commands = RUNS,
-                           .help =
-                               "Print the plan, and what the run would take, and end; nothing is written." },
+    [LS_OPT_DRY_RUN - LS_N_RUN_OPTS] = { .name = "dry-run",
+                                         .type = LS_VALUE_FLAG,
+                                         .section = SETTINGS,
+                                         .commands = RUNS,
+                                         .help = "Print the plan and what a run would take; "
+                                                 "nothing is written." },
     [LS_OPT_JSON -
         LS_N_RUN_OPTS] = { .name = "json",
                            .type = LS_VALUE_FLAG,

@@ -4,11 +4,13 @@
 #include "base/size.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 static _Thread_local uint64_t n_allocs;
+static _Atomic uint64_t large_bytes;
 
 enum {
     ARENA_BLOCK = 64 * 1024,
@@ -23,33 +25,49 @@ struct ls_arena_block {
     char *bytes;
 };
 
-/* Reading weights and cache runs through gigabytes: with small pages the walks of the page
- * tables cost as much as the memory. The kernel may decline; nothing depends on it. What is
- * used of a block's beginning only, as a cache often is, takes no large page. */
-static void ask_for_large_pages(char *p, uint64_t bytes)
+/* Just before the memory that a caller gets. */
+struct header {
+    void *base;
+    uint64_t mapped; /* bytes that the caller asked for; 0: the block is calloc's */
+};
+
+enum { MAPPED_MORE = LARGE_PAGE + sizeof(struct header) };
+
+static void *begin_in(void *base, uint64_t align, uint64_t mapped)
 {
-    const uint64_t end = bytes / LARGE_PAGE * LARGE_PAGE;
-    if (bytes >= LARGE_BLOCK)
-        madvise(p + LARGE_PAGE, end - LARGE_PAGE, MADV_HUGEPAGE);
+    const struct header header = { base, mapped };
+    char *const p = (char *)ls_round_up((uintptr_t)base + sizeof header, align);
+    memcpy(p - sizeof header, &header, sizeof header);
+    return p;
 }
 
-/* glibc serves a large calloc from fresh pages, so zeroing by calloc touches nothing;
- * alignment is made by hand inside it, with the block's start kept just before the result. Of a
- * block with large pages it is that of these, so that what is resident can be foreseen. */
+/* Reading weights and cache runs through gigabytes: with small pages the walks of the page
+ * tables cost as much as the memory. The kernel may decline; nothing depends on it. A block
+ * begins with a large page, so that what of it will be resident can be foreseen; the first one
+ * is in small pages, for blocks of which little is used, as of a cache. */
+static void *map_large(uint64_t bytes)
+{
+    char *const base = mmap(NULL, bytes + MAPPED_MORE, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED)
+        return NULL;
+    char *const p = (char *)ls_round_up((uintptr_t)base + sizeof(struct header), LARGE_PAGE);
+    madvise(base, (uint64_t)(p - base) + LARGE_PAGE, MADV_NOHUGEPAGE);
+    madvise(p + LARGE_PAGE, bytes / LARGE_PAGE * LARGE_PAGE - LARGE_PAGE, MADV_HUGEPAGE);
+    atomic_fetch_add(&large_bytes, bytes);
+    return begin_in(base, LARGE_PAGE, bytes);
+}
+
 static void *aligned_zeroed(uint64_t bytes)
 {
-    const uint64_t align = bytes >= LARGE_BLOCK ? LARGE_PAGE : LS_ALIGN;
-    uint64_t padded;
-    if (!ls_add_u64(bytes, align + sizeof(void *), &padded) || padded > SIZE_MAX / 2)
+    void *p = NULL;
+    if (bytes > SIZE_MAX / 2 || LS_FAULT_MEMORY)
         return NULL;
-    char *base = LS_FAULT_MEMORY ? NULL : calloc(1, padded);
-    if (!base)
-        return NULL;
-    n_allocs++;
-    char *p =
-        (char *)(((uintptr_t)base + sizeof(void *) + align - 1) & ~(uintptr_t)(align - 1));
-    ask_for_large_pages(p, bytes);
-    memcpy(p - sizeof(void *), &base, sizeof base);
+    if (bytes >= LARGE_BLOCK)
+        p = map_large(bytes);
+    else if ((p = calloc(1, bytes + sizeof(struct header) + LS_ALIGN)))
+        p = begin_in(p, LS_ALIGN, 0);
+    n_allocs += p != NULL;
     return p;
 }
 
@@ -65,9 +83,14 @@ void ls_free(void *p)
 {
     if (!p)
         return;
-    void *base;
-    memcpy(&base, (char *)p - sizeof(void *), sizeof base);
-    free(base);
+    struct header header;
+    memcpy(&header, (char *)p - sizeof header, sizeof header);
+    if (header.mapped) {
+        atomic_fetch_sub(&large_bytes, header.mapped);
+        munmap(header.base, header.mapped + MAPPED_MORE);
+    } else {
+        free(header.base);
+    }
 }
 
 static uint64_t page_begin(uint64_t bytes, uint64_t at)
@@ -97,6 +120,11 @@ uint64_t ls_alloc_resident(uint64_t bytes, uint64_t begin, uint64_t end, uint64_
 uint64_t ls_alloc_count(void)
 {
     return n_allocs;
+}
+
+uint64_t ls_alloc_large_bytes(void)
+{
+    return atomic_load(&large_bytes);
 }
 
 void ls_arena_init(struct ls_arena *a)

@@ -30,6 +30,10 @@ uint64_t ls_alloc_resident(uint64_t bytes, uint64_t begin, uint64_t end, uint64_
 /* Calls of ls_alloc (and arena growth) by the calling thread since it started. */
 uint64_t ls_alloc_count(void);
 
+/* Of blocks that came straight from the kernel and are not yet freed, in which the heap's own
+ * counters have no part. */
+uint64_t ls_alloc_large_bytes(void);
+
 /* Bump allocation; everything is freed at once. Not thread-safe. */
 struct ls_arena {
     struct ls_arena_block *blocks; /* newest first */
