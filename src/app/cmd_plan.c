@@ -84,7 +84,7 @@ static ls_status print_json(const struct ls_app *app, const struct planning *p,
 }
 
 /* What the message library takes in a process with others: as measured with Open MPI 4.1. */
-enum { LAUNCHED_BYTES = 10400 << 10 };
+enum { LAUNCHED_BYTES = 11400 << 10 };
 
 static ls_status predict(const struct ls_app *app, struct planning *p, struct ls_err *err)
 {
@@ -96,17 +96,15 @@ static ls_status predict(const struct ls_app *app, struct planning *p, struct ls
                         err);
     if (s)
         return s;
+    const bool launched = app->launched > 0 || ls_plan_n_ranks(&p->plan) > 1;
     const struct ls_predict_terms terms = { .options = o,
                                             .chat = &p->chat->chat,
                                             .wish = &p->wish,
                                             .plan = &p->plan,
                                             .arch = &p->arch,
                                             .ckpt = p->ckpt,
-                                            .reports = p->reports };
-    const int n = ls_plan_n_ranks(&p->plan);
-    for (int r = 0; r < n; r++)
-        p->reports[r].base_bytes =
-            ls_machine_use().now_bytes + (n > 1 || app->launched > 0 ? LAUNCHED_BYTES : 0);
+                                            .base_bytes = ls_machine_use().now_bytes +
+                                                          (launched ? LAUNCHED_BYTES : 0) };
     return ls_predict(&p->prediction, &terms, err);
 }
 

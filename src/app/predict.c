@@ -84,7 +84,7 @@ static ls_status read_requests(struct ls_prediction *p, const struct ls_predict_
     config.chat = t->chat;
     ls_status s = ls_model_tokenizer(&tokenizer, t->wish->model, err);
     const uint64_t after = ls_machine_use().now_bytes;
-    t->reports[0].base_bytes += after > before ? after - before : 0;
+    p->tokenizer_bytes = after > before ? after - before : 0;
     if (!s)
         s = ls_ahead_read(&p->requests, &config, t->arch, tokenizer, err);
     ls_tokenizer_destroy(tokenizer);
@@ -117,11 +117,17 @@ ls_status ls_predict(struct ls_prediction *out, const struct ls_predict_terms *t
         s = rehearse(out, t, err);
     if (s)
         return s;
-    const uint64_t table =
-        ls_forecast_table(t->arch, t->ckpt, out->requests.sequences, out->requests.n);
+    const struct ls_forecast_terms terms = { .plan = t->plan,
+                                             .arch = t->arch,
+                                             .ckpt = t->ckpt,
+                                             .run = out->input ? &out->run : NULL,
+                                             .base_bytes = t->base_bytes,
+                                             .tokenizer_bytes = out->tokenizer_bytes,
+                                             .table_bytes = ls_forecast_table(
+                                                 t->arch, t->ckpt, out->requests.sequences,
+                                                 out->requests.n) };
     for (int r = 0; r < out->n_ranks; r++)
-        ls_forecast_of(&out->ranks[r], t->plan, t->arch, t->ckpt, &t->reports[r], r,
-                       out->input ? &out->run : NULL, table);
+        ls_forecast_of(&out->ranks[r], &terms, r);
     if (out->input)
         out->load_s = load_seconds(out);
     return LS_OK;

@@ -19,6 +19,7 @@ struct ls_prediction {
     struct ls_ahead requests;
     struct ls_pace pace;
     struct ls_rehearsal run;
+    uint64_t tokenizer_bytes;
     double load_s;             /* of the rank that loads most */
     struct ls_forecast *ranks; /* [n_ranks]; owned */
     int n_ranks;
@@ -31,7 +32,7 @@ struct ls_predict_terms {
     const struct ls_plan *plan;
     const struct ls_arch *arch;
     const struct ls_checkpoint *ckpt;
-    struct ls_rank_report *reports; /* [n_ranks]; rank 0's base grows by the tokenizer */
+    uint64_t base_bytes; /* of a rank's process before anything is loaded */
     const struct ls_chat *chat;     /* or NULL */
 };
 

@@ -13,6 +13,7 @@ static _Thread_local uint64_t n_allocs;
 static _Atomic uint64_t large_bytes;
 
 enum {
+    ARENA_FIRST = 4 * 1024, /* a block has twice the size of the one before, up to */
     ARENA_BLOCK = 64 * 1024,
     PAGE = 4096,
     LARGE_PAGE = 2 * 1024 * 1024,
@@ -163,6 +164,12 @@ bool ls_arena_reserve(struct ls_arena *a, uint64_t bytes)
     return bytes <= SIZE_MAX / 4 && add_block(a, bytes) != NULL;
 }
 
+/* Small arenas are many: every request has one. */
+static uint64_t next_block(const struct ls_arena_block *newest)
+{
+    return newest ? ls_min_u64(2 * newest->size, ARENA_BLOCK) : ARENA_FIRST;
+}
+
 void *ls_arena_take(struct ls_arena *a, uint64_t bytes)
 {
     if (bytes > SIZE_MAX / 4)
@@ -170,7 +177,7 @@ void *ls_arena_take(struct ls_arena *a, uint64_t bytes)
     bytes = ls_round_up(bytes ? bytes : 1, LS_ALIGN);
     struct ls_arena_block *b = a->blocks;
     if (!b || b->size - b->used < bytes)
-        b = add_block(a, ls_max_u64(bytes, ARENA_BLOCK));
+        b = add_block(a, ls_max_u64(bytes, next_block(b)));
     if (!b)
         return NULL;
     void *p = b->bytes + b->used;

@@ -8,10 +8,14 @@
 #include "base/size.h"
 
 struct ls_carve {
-    char *base;    /* LS_ALIGN-aligned block, or NULL: only counts */
-    uint64_t used; /* bytes handed out, a multiple of LS_ALIGN */
-    bool overflow; /* the sizes asked for do not fit 64 bits */
+    char *base;     /* LS_ALIGN-aligned block, or NULL: only counts */
+    uint64_t used;  /* bytes handed out, a multiple of LS_ALIGN */
+    bool overflow;  /* the sizes asked for do not fit 64 bits */
+    int n;          /* arrays so far */
+    uint64_t *ends; /* of each of the first LS_CARVE_ENDS; NULL: nobody asks */
 };
+
+enum { LS_CARVE_ENDS = 64 };
 
 /* rows x columns elements of `each` bytes, LS_ALIGN-aligned; NULL while counting. */
 static inline void *ls_carve_take(struct ls_carve *c, uint64_t rows, uint64_t columns,
@@ -26,6 +30,8 @@ static inline void *ls_carve_take(struct ls_carve *c, uint64_t rows, uint64_t co
     }
     void *p = c->base ? c->base + c->used : NULL;
     c->used = end;
+    if (c->ends && c->n < LS_CARVE_ENDS)
+        c->ends[c->n++] = end;
     return p;
 }
 

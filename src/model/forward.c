@@ -277,7 +277,28 @@ uint64_t ls_forward_bytes(const struct ls_forward_config *config, int n_threads)
 {
     struct ls_forward *f;
     struct ls_scratch s;
-    return ls_scratch_place(&f, &s, NULL, config, n_threads);
+    struct ls_carve counted = { .base = NULL };
+    return ls_scratch_place(&f, &s, &counted, config, n_threads);
+}
+
+uint64_t ls_forward_used_bytes(const struct ls_forward_config *config, int n_threads,
+                               uint32_t n_tokens, uint32_t n_logit_rows)
+{
+    struct ls_forward *f;
+    struct ls_scratch s;
+    uint64_t ends[LS_CARVE_ENDS], used_ends[LS_CARVE_ENDS], used = 0, next = 0;
+    struct ls_carve all = { .ends = ends }, some = { .ends = used_ends };
+    struct ls_forward_config smaller = *config;
+    smaller.max_tokens = n_tokens;
+    smaller.max_logit_rows = n_logit_rows;
+    const uint64_t bytes = ls_scratch_place(&f, &s, &all, config, n_threads);
+    ls_scratch_place(&f, &s, &some, &smaller, n_threads);
+    for (int i = 0; i < all.n; i++) {
+        const uint64_t begin = i ? ends[i - 1] : 0;
+        const uint64_t size = used_ends[i] - (i ? used_ends[i - 1] : 0);
+        used += ls_alloc_resident(bytes, begin, begin + size, &next);
+    }
+    return used;
 }
 
 ls_status ls_forward_create(struct ls_forward **out, const struct ls_forward_config *config,
@@ -292,7 +313,8 @@ ls_status ls_forward_create(struct ls_forward **out, const struct ls_forward_con
         return st;
     struct ls_forward *f;
     struct ls_scratch s = { .ld_hidden = 0 };
-    ls_scratch_place(&f, &s, block, config, n_threads);
+    struct ls_carve carve = { .base = block };
+    ls_scratch_place(&f, &s, &carve, config, n_threads);
     *f = (struct ls_forward){ .cfg = *config, .weights = weights, .team = team, .s = s };
     memcpy(s.kv, kv, (size_t)(config->last_layer - config->first_layer) * sizeof *kv);
     st = check_members(f, err);

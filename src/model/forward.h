@@ -70,6 +70,9 @@ struct ls_forward;
 
 /* Bytes that ls_forward_create allocates; UINT64_MAX when they do not fit 64 bits. */
 uint64_t ls_forward_bytes(const struct ls_forward_config *config, int n_threads);
+/* What of them comes into memory when no step has more tokens and logits than these. */
+uint64_t ls_forward_used_bytes(const struct ls_forward_config *config, int n_threads,
+                               uint32_t n_tokens, uint32_t n_logit_rows);
 
 /* The config's pointers, `team` and `weights` (of the same layers) outlive the forward; `kv` is
  * [last_layer - first_layer] and is copied. LS_E_COMPUTE when a member of the team cannot flush

@@ -8,6 +8,7 @@
 #ifndef LS_MODEL_PASS_H
 #define LS_MODEL_PASS_H
 
+#include "base/carve.h"
 #include "model/forward.h"
 
 /* A pair is a token with one of its experts. Pairs are ordered by expert, then by token, so
@@ -210,9 +211,9 @@ void ls_tap_scores(const struct ls_forward *f, struct ls_part p, const struct ls
 /* --- scratch.c -------------------------------------------------------------------------------
  */
 
-/* Places every array of the scratch and the forward itself in one block that starts at `base`
- * (NULL: only counts) and returns the block's bytes, UINT64_MAX on overflow. */
-uint64_t ls_scratch_place(struct ls_forward **f, struct ls_scratch *s, char *base,
+/* Places every array of the scratch and the forward itself in one block and returns its bytes,
+ * UINT64_MAX on overflow. */
+uint64_t ls_scratch_place(struct ls_forward **f, struct ls_scratch *s, struct ls_carve *c,
                           const struct ls_forward_config *cfg, int n_threads);
 
 #endif

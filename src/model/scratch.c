@@ -63,36 +63,35 @@ static void place_experts(struct ls_expert_scratch *e, struct ls_carve *c,
     e->up = floats(c, pairs, s->ld_expert);
 }
 
-uint64_t ls_scratch_place(struct ls_forward **f, struct ls_scratch *s, char *base,
+uint64_t ls_scratch_place(struct ls_forward **f, struct ls_scratch *s, struct ls_carve *c,
                           const struct ls_forward_config *cfg, int n_threads)
 {
-    struct ls_carve c = { .base = base };
     uint64_t rows = cfg->max_tokens, threads = (uint64_t)n_threads;
     widths(s, cfg);
-    *f = ls_carve_take(&c, 1, 1, sizeof **f);
-    s->kv = ls_carve_take(&c, 1, (uint64_t)(cfg->last_layer - cfg->first_layer), sizeof *s->kv);
-    s->h = floats(&c, rows, s->ld_hidden);
-    s->x = floats(&c, rows, s->ld_hidden);
-    s->acc = floats(&c, rows, s->ld_hidden);
-    s->q = floats(&c, rows, s->ld_q);
-    s->o = floats(&c, rows, s->ld_q);
-    s->k = floats(&c, rows, s->ld_kv);
-    s->v = floats(&c, rows, s->ld_kv);
-    s->gate = floats(&c, rows, s->ld_ffn);
-    s->up = floats(&c, rows, s->ld_ffn);
+    *f = ls_carve_take(c, 1, 1, sizeof **f);
+    s->kv = ls_carve_take(c, 1, (uint64_t)(cfg->last_layer - cfg->first_layer), sizeof *s->kv);
+    s->h = floats(c, rows, s->ld_hidden);
+    s->x = floats(c, rows, s->ld_hidden);
+    s->acc = floats(c, rows, s->ld_hidden);
+    s->q = floats(c, rows, s->ld_q);
+    s->o = floats(c, rows, s->ld_q);
+    s->k = floats(c, rows, s->ld_kv);
+    s->v = floats(c, rows, s->ld_kv);
+    s->gate = floats(c, rows, s->ld_ffn);
+    s->up = floats(c, rows, s->ld_ffn);
     if (cfg->arch->per_layer_width)
-        s->per_layer = floats(&c, rows, s->ld_per_layer);
+        s->per_layer = floats(c, rows, s->ld_per_layer);
     if (has_experts(cfg))
-        place_experts(&s->experts, &c, s, cfg);
+        place_experts(&s->experts, c, s, cfg);
     for (int r = 0; r < cfg->arch->n_ropes; r++) {
-        s->cosines[r] = floats(&c, rows, (uint64_t)cfg->arch->ropes[r].n_pairs);
-        s->sines[r] = floats(&c, rows, (uint64_t)cfg->arch->ropes[r].n_pairs);
+        s->cosines[r] = floats(c, rows, (uint64_t)cfg->arch->ropes[r].n_pairs);
+        s->sines[r] = floats(c, rows, (uint64_t)cfg->arch->ropes[r].n_pairs);
     }
     s->attn_floats = (size_t)ls_round_up(ls_attn_scratch_floats((int)cfg->context), LS_TILE);
-    s->attn = floats(&c, threads, s->attn_floats);
-    s->logits = floats(&c, cfg->max_logit_rows, s->ld_vocab);
-    s->span_of = ls_carve_take(&c, 1, rows, sizeof *s->span_of);
-    s->nan_layer = ls_carve_take(&c, 1, rows, sizeof *s->nan_layer);
-    s->flushing = ls_carve_take(&c, 1, threads, sizeof *s->flushing);
-    return ls_carve_bytes(&c);
+    s->attn = floats(c, threads, s->attn_floats);
+    s->logits = floats(c, cfg->max_logit_rows, s->ld_vocab);
+    s->span_of = ls_carve_take(c, 1, rows, sizeof *s->span_of);
+    s->nan_layer = ls_carve_take(c, 1, rows, sizeof *s->nan_layer);
+    s->flushing = ls_carve_take(c, 1, threads, sizeof *s->flushing);
+    return ls_carve_bytes(c);
 }

@@ -21,18 +21,16 @@ static uint64_t kv_bytes(const struct ls_plan *plan, const struct ls_arch *arch,
     return bytes;
 }
 
-/* Each of its arrays is used from its beginning; so a large page more or less for each. */
 static uint64_t scratch_bytes(const struct ls_plan *plan, const struct ls_arch *arch,
                               const struct ls_stage_plan *sp, const struct ls_rehearsal *run)
 {
-    enum { LARGE_PAGE = 2 << 20, LARGE_BLOCK = 4 * LARGE_PAGE, N_ARRAYS = 10 };
-    struct ls_step_limits lim = plan->limits;
-    lim.max_tokens = run->max_tokens;
-    const uint64_t used =
-        ls_stage_scratch_bytes(arch, sp->first_layer, sp->last_layer, sp->threads, &lim,
-                               run->max_logit_rows ? run->max_logit_rows : 1);
-    const uint64_t more = sp->scratch_bytes < LARGE_BLOCK ? 0 : N_ARRAYS * LARGE_PAGE;
-    return ls_min_u64(used + more, sp->scratch_bytes);
+    const struct ls_stage_config stage = { .arch = arch,
+                                           .first_layer = sp->first_layer,
+                                           .last_layer = sp->last_layer,
+                                           .n_threads = sp->threads,
+                                           .limits = plan->limits,
+                                           .max_logit_rows = plan->logit_rows };
+    return ls_stage_used_scratch_bytes(&stage, run->max_tokens, run->max_logit_rows);
 }
 
 /* Linux maps so much of a file around a byte that is read. */
@@ -72,27 +70,27 @@ uint64_t ls_forecast_table(const struct ls_arch *arch, const struct ls_checkpoin
     return bytes;
 }
 
-void ls_forecast_of(struct ls_forecast *out, const struct ls_plan *plan,
-                    const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
-                    const struct ls_rank_report *report, int rank,
-                    const struct ls_rehearsal *run, uint64_t table_bytes)
+void ls_forecast_of(struct ls_forecast *out, const struct ls_forecast_terms *t, int rank)
 {
-    const struct ls_stage_plan *sp = &plan->stages[rank];
+    const struct ls_stage_plan *const sp = &t->plan->stages[rank];
     const bool owns = sp->weights_rank == rank;
-    *out = (struct ls_forecast){ .base_bytes = report->base_bytes,
+    *out = (struct ls_forecast){ .base_bytes = t->base_bytes,
                                  .weights_bytes = owns ? sp->weights_bytes : 0,
                                  .kv_bytes = sp->kv_bytes,
                                  .scratch_bytes = sp->scratch_bytes,
                                  .link_bytes = sp->link_bytes };
+    if (rank == 0)
+        out->base_bytes += t->tokenizer_bytes;
     if (owns)
-        out->load_bytes = ls_weights_load_bytes(arch, ckpt, sp->first_layer, sp->last_layer);
+        out->load_bytes =
+            ls_weights_load_bytes(t->arch, t->ckpt, sp->first_layer, sp->last_layer);
     if (sp->first_layer == 0)
-        out->table_bytes = table_bytes;
-    if (run) {
-        const int n_others = rank == 0 ? ls_plan_n_ranks(plan) - 1 : 1;
-        out->kv_bytes = kv_bytes(plan, arch, sp, run->max_blocks);
-        out->scratch_bytes = scratch_bytes(plan, arch, sp, run);
-        out->link_bytes = run->link_bytes[rank] + ls_control_bytes(n_others);
+        out->table_bytes = t->table_bytes;
+    if (t->run) {
+        const int n_others = rank == 0 ? ls_plan_n_ranks(t->plan) - 1 : 1;
+        out->kv_bytes = kv_bytes(t->plan, t->arch, sp, t->run->max_blocks);
+        out->scratch_bytes = scratch_bytes(t->plan, t->arch, sp, t->run);
+        out->link_bytes = t->run->link_bytes[rank] + ls_control_bytes(n_others);
     }
     const uint64_t used =
         out->table_bytes + out->kv_bytes + out->scratch_bytes + out->link_bytes;

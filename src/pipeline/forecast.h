@@ -7,7 +7,7 @@
 #include "pipeline/rehearsal.h"
 
 struct ls_forecast {
-    uint64_t base_bytes;    /* the process before anything is loaded */
+    uint64_t base_bytes;    /* the process before anything is loaded; rank 0's tokenizer */
     uint64_t weights_bytes; /* its own copy; 0 when it uses another rank's */
     uint64_t load_bytes;    /* while they are loaded: they, and what they are repacked from */
     uint64_t table_bytes;   /* of the file, rows of the embedding */
@@ -20,11 +20,16 @@ struct ls_forecast {
 uint64_t ls_forecast_table(const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
                            const struct ls_sequence *sequences, uint64_t n);
 
-/* Of one rank. run: the rehearsal; NULL: all that the plan gives is used. table_bytes: as
- * above. */
-void ls_forecast_of(struct ls_forecast *out, const struct ls_plan *plan,
-                    const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
-                    const struct ls_rank_report *report, int rank,
-                    const struct ls_rehearsal *run, uint64_t table_bytes);
+struct ls_forecast_terms {
+    const struct ls_plan *plan;
+    const struct ls_arch *arch;
+    const struct ls_checkpoint *ckpt;
+    const struct ls_rehearsal *run; /* NULL: all that the plan gives is used */
+    uint64_t base_bytes;            /* of every process */
+    uint64_t tokenizer_bytes;       /* of rank 0 */
+    uint64_t table_bytes;           /* as ls_forecast_table says */
+};
+
+void ls_forecast_of(struct ls_forecast *out, const struct ls_forecast_terms *terms, int rank);
 
 #endif

@@ -62,7 +62,6 @@ struct ls_rank_report {
     int32_t cores;         /* in its affinity mask, divided by the ranks that share it; 1.. */
     uint64_t memory_bytes; /* available to it: cgroup, physical, divided by ranks of the host;
                               0: unknown */
-    uint64_t base_bytes;   /* of its process in memory before anything is loaded */
     unsigned char checkpoint_digest[32];
     unsigned char program_digest[32]; /* version and build of this program */
 };

@@ -37,7 +37,6 @@ void ls_view_look(struct ls_rank_view *view, const char *host, const struct ls_c
     view->cpu_quota = ls_machine_cpu_quota();
     view->host_cpus = ls_machine_host_cpus();
     r->memory_bytes = ls_machine_memory();
-    r->base_bytes = ls_machine_use().now_bytes;
     ls_checkpoint_digest(ckpt, check_bytes, r->checkpoint_digest);
     program_digest(r->program_digest);
 }
@@ -53,7 +52,6 @@ size_t ls_view_encode(const struct ls_rank_view *view, unsigned char out[LS_VIEW
     ls_put_i32(&w, view->cpu_quota);
     ls_put_i32(&w, view->host_cpus);
     ls_put_u64(&w, report->memory_bytes);
-    ls_put_u64(&w, report->base_bytes);
     ls_put_u32(&w, view->pid);
     ls_put_i32(&w, view->weights_fd);
     for (int i = 0; i < LS_CPU_WORDS; i++)
@@ -75,7 +73,6 @@ ls_status ls_view_decode(struct ls_rank_view *view, const unsigned char *bytes, 
     view->cpu_quota = ls_get_i32(&r);
     view->host_cpus = ls_get_i32(&r);
     report->memory_bytes = ls_get_u64(&r);
-    report->base_bytes = ls_get_u64(&r);
     view->pid = ls_get_u32(&r);
     view->weights_fd = ls_get_i32(&r);
     for (int i = 0; i < LS_CPU_WORDS; i++)

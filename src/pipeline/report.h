@@ -7,7 +7,7 @@
 #include "pipeline/machine.h"
 #include "pipeline/plan.h"
 
-enum { LS_VIEW_BYTES = 328 + LS_ERR_TEXT };
+enum { LS_VIEW_BYTES = 320 + LS_ERR_TEXT };
 
 /* A rank's vote: its verdict and, in the first vote, what it sees. */
 struct ls_rank_view {

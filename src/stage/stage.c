@@ -109,6 +109,16 @@ uint64_t ls_stage_scratch_bytes(const struct ls_arch *arch, int first_layer, int
     return scratch_bytes(&cfg);
 }
 
+uint64_t ls_stage_used_scratch_bytes(const struct ls_stage_config *cfg, uint32_t n_tokens,
+                                     uint32_t n_logit_rows)
+{
+    struct ls_stage *stage, made = { .cfg = *cfg };
+    const struct ls_forward_config forward = forward_config(cfg);
+    return carve(&stage, &made, NULL, cfg) +
+           ls_forward_used_bytes(&forward, cfg->n_threads, n_tokens,
+                                 is_last(cfg) ? n_logit_rows : 0);
+}
+
 /* --- leaves ----------------------------------------------------------------------------------
  */
 

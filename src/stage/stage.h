@@ -91,5 +91,9 @@ void ls_stage_get_counts(const struct ls_stage *stage, struct ls_stage_counts *c
 uint64_t ls_stage_scratch_bytes(const struct ls_arch *arch, int first_layer, int last_layer,
                                 int n_threads, const struct ls_step_limits *limits,
                                 uint32_t max_logit_rows);
+/* What of them comes into memory when no step has more tokens and logits than these; of config,
+ * what decides sizes. */
+uint64_t ls_stage_used_scratch_bytes(const struct ls_stage_config *config, uint32_t n_tokens,
+                                     uint32_t n_logit_rows);
 
 #endif
