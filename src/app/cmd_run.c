@@ -393,23 +393,6 @@ static bool asks_for_a_look(const struct ls_options *o)
     return ls_options_flag(o, LS_OPT_PRINT_CONFIG) || ls_options_flag(o, LS_OPT_DRY_RUN);
 }
 
-static int look(struct ls_app *app)
-{
-    struct ls_err err;
-    bool done;
-    if (app->rank != 0)
-        return LS_EXIT_GOOD;
-    if (ls_app_configure(app, &done, &err))
-        return ls_app_fail(app, LS_EXIT_USAGE, &err);
-    if (done)
-        return LS_EXIT_GOOD;
-    struct ls_chat_process chat;
-    ls_chat_fork(&chat);
-    const int code = ls_plan_command(app, &chat);
-    ls_chat_end(&chat);
-    return code;
-}
-
 /* Between MPI's start and its end, both under a limit. */
 static int run(struct ls_app *app, struct ls_chat_process *chat, struct ls_given_secret *given)
 {
@@ -439,7 +422,7 @@ int ls_cmd_run(struct ls_app *app)
     struct ls_chat_process chat = { 0 };
     struct ls_given_secret given;
     if (asks_for_a_look(&app->options))
-        return look(app);
+        return app->rank == 0 ? ls_cmd_plan(app) : LS_EXIT_GOOD;
     if (app->rank == 0)
         ls_chat_fork(&chat);
     ls_secret_take_fd(&given, &app->options);

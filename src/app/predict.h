@@ -32,8 +32,8 @@ struct ls_predict_terms {
     const struct ls_plan *plan;
     const struct ls_arch *arch;
     const struct ls_checkpoint *ckpt;
-    uint64_t base_bytes; /* of a rank's process before anything is loaded */
-    const struct ls_chat *chat;     /* or NULL */
+    uint64_t base_bytes;        /* of a rank's process before anything is loaded */
+    const struct ls_chat *chat; /* or NULL */
 };
 
 /* Ended by ls_prediction_finish in every case. */
