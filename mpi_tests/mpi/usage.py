@@ -125,7 +125,7 @@ def check_config():
     config.write_text("model: demo\ndry-run: true\n")
     for ranks in (0, 2):
         result = harness.must(harness.run(ranks, "run", "--config", config))
-        say(result.stdout.count("\n rank ") == 1, "dry-run in a file: one plan, not\n%s" % result.stdout)
+        say(result.stdout.count("\n rank replica ") == 1, "dry-run in a file: one plan, not\n%s" % result.stdout)
 
 
 def check_print_config():
@@ -481,7 +481,7 @@ def check_prints():
     say([s["first_layer"] for s in plan["stages"]][0] == 0 and plan["stages"][-1]["last_layer"] == 7,
         "the plan covers all layers: %s" % plan)
     table = harness.must(harness.run(3, "run", "--dry-run", "--model", "demo")).stdout
-    say(table.count("\n rank ") == 1 and "\n    2       0     2  " in table, "run --dry-run on 3 ranks:\n%s" % table)
+    say(table.count("\n rank replica ") == 1 and "\n    2       0     2  " in table, "run --dry-run on 3 ranks:\n%s" % table)
     facts = json.loads(harness.must(harness.run(0, "inspect", "demo", "--json")).stdout)
     say(facts["supported"] and len(facts["architecture"]["layers"]) == 8 and len(facts["tensors"]) == 74 and
         facts["tokenizer"]["n_ids"] == 2048, "inspect --json: %s" % str(facts)[:500])
