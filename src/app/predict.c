@@ -115,6 +115,10 @@ ls_status ls_predict(struct ls_prediction *out, const struct ls_predict_terms *t
         s = read_requests(out, t, err);
     if (!s && out->input)
         s = rehearse(out, t, err);
+    uint64_t table = 0;
+    if (!s)
+        s = ls_forecast_table(&table, t->arch, t->ckpt, out->requests.sequences,
+                              out->requests.n, err);
     if (s)
         return s;
     const struct ls_forecast_terms terms = { .plan = t->plan,
@@ -123,9 +127,7 @@ ls_status ls_predict(struct ls_prediction *out, const struct ls_predict_terms *t
                                              .run = out->input ? &out->run : NULL,
                                              .base_bytes = t->base_bytes,
                                              .tokenizer_bytes = out->tokenizer_bytes,
-                                             .table_bytes = ls_forecast_table(
-                                                 t->arch, t->ckpt, out->requests.sequences,
-                                                 out->requests.n) };
+                                             .table_bytes = table };
     for (int r = 0; r < out->n_ranks; r++)
         ls_forecast_of(&out->ranks[r], &terms, r);
     if (out->input)

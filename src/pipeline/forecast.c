@@ -6,8 +6,6 @@
 #include "pipeline/control.h"
 #include "stage/stage.h"
 
-#include <stdlib.h>
-
 /* Each layer's blocks are one piece, used from its beginning. */
 static uint64_t kv_bytes(const struct ls_plan *plan, const struct ls_arch *arch,
                          const struct ls_stage_plan *sp, uint32_t n_blocks)
@@ -33,41 +31,43 @@ static uint64_t scratch_bytes(const struct ls_plan *plan, const struct ls_arch *
     return ls_stage_used_scratch_bytes(&stage, run->max_tokens, run->max_logit_rows);
 }
 
-/* Linux maps so much of a file around a byte that is read. */
-enum { FILE_WINDOW = 65536 };
-
-static uint64_t rows_bytes(const struct ls_tensor *t, const unsigned char *used, uint64_t vocab)
+/* One table's rows are looked at as a run will: how much around them comes into memory is the
+ * kernel's choice. */
+static void look(const struct ls_tensor *t, uint64_t row_bytes,
+                 const struct ls_sequence *sequences, uint64_t n)
 {
-    const uint64_t row = t->bytes / vocab;
-    uint64_t windows = 0, next = 0; /* the first window that is not counted yet */
-    for (uint64_t i = 0; i < vocab; i++) {
-        const uint64_t first = i * row / FILE_WINDOW,
-                       end = ((i + 1) * row - 1) / FILE_WINDOW + 1;
-        if (!used[i] || end <= next)
-            continue;
-        windows += end - ls_max_u64(first, next);
-        next = end;
-    }
-    return ls_min_u64(windows * FILE_WINDOW, t->bytes);
+    volatile unsigned char seen = 0;
+    for (uint64_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < sequences[i].n_prompt; k++) {
+            const unsigned char *const row =
+                (const unsigned char *)t->data + (uint64_t)sequences[i].tokens[k] * row_bytes;
+            seen = seen ^ row[0] ^ row[row_bytes - 1];
+        }
 }
 
-uint64_t ls_forecast_table(const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
-                           const struct ls_sequence *sequences, uint64_t n)
+ls_status ls_forecast_table(uint64_t *bytes, const struct ls_arch *arch,
+                            const struct ls_checkpoint *ckpt,
+                            const struct ls_sequence *sequences, uint64_t n, struct ls_err *err)
 {
-    static const enum ls_role roles[] = { LS_ROLE_EMBED, LS_ROLE_PER_LAYER_EMBED };
-    const uint64_t vocab = (uint64_t)arch->vocab;
-    uint64_t bytes = 0;
-    unsigned char *used = n ? calloc(vocab, 1) : NULL;
-    for (uint64_t i = 0; used && i < n; i++)
-        for (uint32_t t = 0; t < sequences[i].n_prompt; t++)
-            used[sequences[i].tokens[t]] = 1;
-    for (int i = 0; i < 2; i++) {
-        const struct ls_tensor *const t = ls_weights_table(arch, ckpt, roles[i]);
-        if (t)
-            bytes += used ? rows_bytes(t, used, vocab) : t->bytes;
+    const struct ls_tensor *const tables[2] = { ls_weights_table(arch, ckpt, LS_ROLE_EMBED),
+                                                ls_weights_table(arch, ckpt,
+                                                                 LS_ROLE_PER_LAYER_EMBED) };
+    uint64_t before = 0, after = 0;
+    ls_status s = n ? ls_checkpoint_resident_bytes(ckpt, &before, err) : LS_OK;
+    for (int i = 0; !s && i < 2; i++) {
+        if (tables[i] && n)
+            look(tables[i], tables[i]->bytes / (uint64_t)arch->vocab, sequences, n);
+        else if (tables[i])
+            after += tables[i]->bytes;
     }
-    free(used);
-    return bytes;
+    if (!s && n)
+        s = ls_checkpoint_resident_bytes(ckpt, &after, err);
+    for (int i = 0; n && i < 2; i++)
+        if (tables[i])
+            ls_checkpoint_release(ckpt, tables[i]);
+    if (!s)
+        *bytes = after - before;
+    return s;
 }
 
 void ls_forecast_of(struct ls_forecast *out, const struct ls_forecast_terms *t, int rank)

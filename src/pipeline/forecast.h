@@ -1,6 +1,6 @@
 /* What each rank of a plan will have in memory at most, while it loads and while it runs.
  *
- * Layer: pipeline. Pure. */
+ * Layer: pipeline. Local. */
 #ifndef LS_PIPELINE_FORECAST_H
 #define LS_PIPELINE_FORECAST_H
 
@@ -15,10 +15,12 @@ struct ls_forecast {
     uint64_t peak_bytes;
 };
 
-/* Bytes of the file that rows of the embedding bring into memory: of the tokens of n sequences;
- * n 0: of all. What is generated is taken to be among these. */
-uint64_t ls_forecast_table(const struct ls_arch *arch, const struct ls_checkpoint *ckpt,
-                           const struct ls_sequence *sequences, uint64_t n);
+/* Bytes of the file that rows of the embedding bring into memory: of the tokens of n sequences,
+ * found by reading them; n 0: of all. What is generated is taken to be among these. */
+ls_status ls_forecast_table(uint64_t *bytes, const struct ls_arch *arch,
+                            const struct ls_checkpoint *ckpt,
+                            const struct ls_sequence *sequences, uint64_t n,
+                            struct ls_err *err);
 
 struct ls_forecast_terms {
     const struct ls_plan *plan;
