@@ -481,7 +481,8 @@ def check_prints():
     say([s["first_layer"] for s in plan["stages"]][0] == 0 and plan["stages"][-1]["last_layer"] == 7,
         "the plan covers all layers: %s" % plan)
     table = harness.must(harness.run(3, "run", "--dry-run", "--model", "demo")).stdout
-    say(table.count("\n rank replica ") == 1 and "\n    2       0     2  " in table, "run --dry-run on 3 ranks:\n%s" % table)
+    say(table.count("\n rank replica ") == 1 and "\n    2       0     2  " in table,
+        "run --dry-run on 3 ranks:\n%s" % table)
     facts = json.loads(harness.must(harness.run(0, "inspect", "demo", "--json")).stdout)
     say(facts["supported"] and len(facts["architecture"]["layers"]) == 8 and len(facts["tensors"]) == 74 and
         facts["tokenizer"]["n_ids"] == 2048, "inspect --json: %s" % str(facts)[:500])
