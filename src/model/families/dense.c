@@ -17,14 +17,36 @@ static bool is_on(struct ls_config *c, enum ls_flag flag, const char *key)
     return ls_config_bool(c, key, flag == LS_BY_KEY_ON);
 }
 
+static bool act_of(const char *name, bool gelu_is_tanh, enum ls_act *act)
+{
+    if (!strcmp(name, "silu") || !strcmp(name, "swish"))
+        *act = LS_ACT_SILU;
+    else if (!strcmp(name, "gelu_pytorch_tanh") || !strcmp(name, "gelu_new") ||
+             (gelu_is_tanh && !strcmp(name, "gelu")))
+        *act = LS_ACT_GELU_TANH;
+    else
+        return false;
+    return true;
+}
+
+/* Two keys name the activation, and a family listens to one. Published Gemma configs have
+ * both, with "gelu" for the tanh form in the one that does not count. */
+static void check_other_act(struct ls_config *c, const struct ls_dense *d, enum ls_act own)
+{
+    const bool is_old = !strcmp(d->act_key, "hidden_act");
+    const char *other = is_old ? "hidden_activation" : "hidden_act";
+    const char *name = ls_config_text(c, other, NULL);
+    enum ls_act act;
+    if (name && (!act_of(name, true, &act) || act != own))
+        ls_config_fail(c, LS_E_REFUSED, other, "contradicts %s, which decides here",
+                       d->act_key);
+}
+
 static void read_act(struct ls_arch *arch, struct ls_config *c, const struct ls_dense *d)
 {
     const char *name = ls_config_text(c, d->act_key, d->act);
-    if (!strcmp(name, "silu") || !strcmp(name, "swish"))
-        arch->act = LS_ACT_SILU;
-    else if (!strcmp(name, "gelu_pytorch_tanh") || !strcmp(name, "gelu_new") ||
-             (d->gelu_is_tanh && !strcmp(name, "gelu")))
-        arch->act = LS_ACT_GELU_TANH;
+    if (act_of(name, d->gelu_is_tanh, &arch->act))
+        check_other_act(c, d, arch->act);
     else
         ls_config_fail(c, LS_E_REFUSED, d->act_key,
                        "supported activations are silu, gelu_pytorch_tanh%s",
