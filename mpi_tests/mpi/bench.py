@@ -118,10 +118,14 @@ def check_link(folder):
     say(0 < results["0-1 1 KiB sealed:   of cipher behind MPI"]["median"], "the share of what both allow")
     say(results["0-1 1 KiB plain: stream"]["bound"] == results["0-1 1 KiB MPI: stream"]["median"], "MPI's own rate")
     say(not any("KiB" in name and " 1 KiB" not in name for name in results), "--match: %s" % list(results))
-    table = harness.must(harness.run(3, "bench", "link", "--match", " 1 KiB sealed", "--repeats", 2, "--seconds", 0))
+    table = harness.must(harness.run(3, "bench", "link", "--match", " 1 KiB sealed", "--repeats", 2, "--seconds", 0,
+                                     "--threads", 2))
     pairs = [line.split()[0] for line in table.stdout.splitlines() if line.endswith("100") and "one way" in line]
     say(list(dict.fromkeys(pairs)) == ["0-1", "1-2", "2-0"], "pairs: %s" % table.stdout)
     say("MPI:" not in table.stdout and " 0-1 1 KiB plain" not in table.stdout, "--match sealed: %s" % table.stdout)
+    split = harness.must(harness.run(2, "bench", "link", "--match", "0-1 16 KiB sealed", "--repeats", 2, "--seconds", 0,
+                                     "--threads", 2, "--frame", "4K"))
+    say("0-1 16 KiB sealed: stream" in split.stdout, "frames of 4 KiB on two threads: %s" % split.stdout)
 
 
 def check_link_refusals(folder):

@@ -90,6 +90,7 @@ struct linking {
     bool fill;    /* write each message before it is sent: a packer shrinks no noise */
     struct ls_comm *comm; /* of this arm */
     struct ls_keyring *keyring;
+    struct ls_team *team;
     struct ls_channel out, in;
     double values[N_FIGURES][LS_BENCH_MAX_REPEATS]; /* of the sender, but: */
     struct {
@@ -287,7 +288,10 @@ static ls_status open_channels(struct linking *x, struct ls_err *err)
     };
     ls_status s = ls_channel_open(&x->in, x->keyring, &c, err);
     c.direction = LS_SEND;
-    return s ? s : ls_channel_open(&x->out, x->keyring, &c, err);
+    if (!s)
+        s = ls_channel_open(&x->out, x->keyring, &c, err);
+    x->in.team = x->out.team = x->team;
+    return s;
 }
 
 /* Keys are made between all ranks, whether they are of the pair or not. */
@@ -501,7 +505,10 @@ ls_status ls_bench_link(const struct ls_link_bench *b, bool *quiet, struct ls_er
     ls_launch_limit("", 0, 0);
     if (!s) {
         x.rank = ls_comm_rank(x.world);
-        s = measure(&x, err);
+        s = ls_team_create(&x.team, b->threads, err);
+        if (!s)
+            s = measure(&x, err);
+        ls_team_destroy(x.team);
         if (s)
             ls_comm_set_failed(x.world);
         ls_comm_destroy(x.world);

@@ -12,6 +12,7 @@
 struct ls_link_bench {
     struct ls_app *app;
     int ranks;   /* to be started by ls_bench_link_start */
+    int threads; /* of each rank; frames of one message are sealed and opened on them */
     int repeats; /* 1..LS_BENCH_MAX_REPEATS, behind one to warm up */
     double seconds;
     struct ls_results *results; /* rank 0's are filled */

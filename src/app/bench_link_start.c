@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 /* What the ranks must know of this command's options. */
-static const enum ls_opt passed_on[] = { LS_OPT_MATCH, LS_OPT_SECONDS, LS_OPT_REPEATS,
-                                         LS_OPT_SECRET_FILE, LS_OPT_FRAME };
+static const enum ls_opt passed_on[] = { LS_OPT_MATCH,       LS_OPT_SECONDS, LS_OPT_REPEATS,
+                                         LS_OPT_SECRET_FILE, LS_OPT_FRAME,   LS_OPT_THREADS };
 
 struct words {
     const char *of[LS_BENCH_WORDS];

@@ -226,6 +226,8 @@ static ls_status measure_link(struct benching *x, struct ls_err *err)
     const struct ls_options *const o = &x->app->options;
     const struct ls_link_bench b = { .app = x->app,
                                      .ranks = (int)ls_options_number(o, LS_OPT_RANKS),
+                                     .threads =
+                                         ls_options_is_set(o, LS_OPT_THREADS) ? x->threads : 1,
                                      .repeats = (int)ls_options_number(o, LS_OPT_REPEATS),
                                      .seconds = x->seconds,
                                      .results = &x->results };
